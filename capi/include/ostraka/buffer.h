@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A distributed buffer: a group of logical tensors in one local storage, with one placement per mesh axis.
+ *
+ * Functions marked "collective over the axis" are called by all ranks of that axis in the same order; they return when
+ * this rank's result is complete. All others are local. Results are new handles to destroy;
+ * they keep their mesh and layout alive. A result may share storage
+ * with its source (said below); storage lives as long as one handle refers to it. `out` may be NULL (the result is
+ * allocated) or a buffer of exactly the expected mesh, placements, layout and type, which then receives the result; the
+ * returned handle refers to the same storage.
+ */
+#ifndef OSTRAKA_BUFFER_H
+#define OSTRAKA_BUFFER_H
+
+#include <ostraka/status.h>
+#include <ostraka/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Allocates the local range, zero-filled, for `layout`, whose number of segments must be a multiple of the shards. */
+ostraka_status_t ostraka_buffer_create(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
+                                       ostraka_layout_t layout, int32_t dtype, ostraka_buffer_t* buffer);
+
+/* The same with a reference layout of the given shapes. */
+ostraka_status_t ostraka_buffer_empty(ostraka_mesh_t mesh, const ostraka_placement_t* placements, int32_t num_tensors,
+                                      const ostraka_shape_t* shapes, int32_t dtype, ostraka_buffer_t* buffer);
+
+/* Wraps `count` elements of the caller's memory, which must be the exact size of the local range and outlive every
+ * handle on it. No copy. With clear_padding = 0, padding that is not zero is refused (INVALID_ARGUMENT); with 1 it is
+ * overwritten by zeros. */
+ostraka_status_t ostraka_buffer_from_local(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
+                                           ostraka_layout_t layout, int32_t dtype, void* data, int64_t count,
+                                           int32_t clear_padding, ostraka_buffer_t* buffer);
+
+/* Every rank passes all tensors whole (C order); each keeps its own part. No communication. `layout` may be NULL: a
+ * reference layout. */
+ostraka_status_t ostraka_buffer_distribute(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
+                                           ostraka_layout_t layout, int32_t num_tensors, const ostraka_shape_t* shapes,
+                                           int32_t dtype, const void* const* tensors, ostraka_buffer_t* buffer);
+
+/* Copies this rank's part of the whole tensor `index`; `count` is its number of elements. */
+ostraka_status_t ostraka_buffer_copy_from(ostraka_buffer_t buffer, int32_t index, const void* tensor, int64_t count);
+
+/* A contained range under other placements; shares storage. */
+ostraka_status_t ostraka_buffer_view(ostraka_buffer_t buffer, const ostraka_placement_t* placements,
+                                     ostraka_buffer_t* view);
+
+/* The same layout and placements in another floating type. Same type without `out`: shares storage. */
+ostraka_status_t ostraka_buffer_cast(ostraka_buffer_t buffer, int32_t dtype, ostraka_buffer_t out,
+                                     ostraka_buffer_t* result);
+
+/* SHARD -> REPLICATE on `axis`. Collective over the axis. */
+ostraka_status_t ostraka_buffer_allgather(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
+                                          ostraka_buffer_t* result);
+
+/* PARTIAL -> SHARD on `axis`. Collective over the axis. 16-bit types are summed in f32 and rounded once. */
+ostraka_status_t ostraka_buffer_reduce_scatter(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
+                                               ostraka_buffer_t* result);
+
+/* PARTIAL -> REPLICATE on `axis`. Collective over the axis. */
+ostraka_status_t ostraka_buffer_allreduce(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
+                                          ostraka_buffer_t* result);
+
+/* To other placements: several axes SHARD -> REPLICATE (gathers), several REPLICATE -> SHARD (shares storage without
+ * `out`), or one axis by a reduction. Unchanged placements without `out`: shares storage. Collective over the axes that
+ * are gathered or reduced. NOT_SUPPORTED for other transitions. */
+ostraka_status_t ostraka_buffer_redistribute(ostraka_buffer_t buffer, const ostraka_placement_t* placements,
+                                             ostraka_buffer_t out, ostraka_buffer_t* result);
+
+/* The local range: address, number of elements, absolute begin in the layout. Valid until the storage is released. */
+ostraka_status_t ostraka_buffer_local(ostraka_buffer_t buffer, void** data, int64_t* count, int64_t* begin);
+
+/* This rank's rows of tensor `index`: address of the first, their number and the first one's index. An error naming
+ * ostraka_buffer_tensor_range where a row is cut. */
+ostraka_status_t ostraka_buffer_tensor_view(ostraka_buffer_t buffer, int32_t index, void** data, int64_t* num_rows,
+                                            int64_t* first_row);
+
+/* This rank's elements of tensor `index`: address, number and offset inside the tensor. Always works. */
+ostraka_status_t ostraka_buffer_tensor_range(ostraka_buffer_t buffer, int32_t index, void** data, int64_t* count,
+                                             int64_t* offset);
+
+ostraka_status_t ostraka_buffer_num_tensors(ostraka_buffer_t buffer, int32_t* num_tensors);
+
+/* Number of dimensions and extents of the whole tensor `index`; `extents` has room for 8, or is NULL. */
+ostraka_status_t ostraka_buffer_tensor_shape(ostraka_buffer_t buffer, int32_t index, int32_t* ndim, int64_t* extents);
+
+ostraka_status_t ostraka_buffer_dtype(ostraka_buffer_t buffer, int32_t* dtype);
+
+/* Gives the storage back to the arena, or takes it again (contents undefined, padding zero). All handles on it stay
+ * valid; pointers do not. */
+ostraka_status_t ostraka_buffer_release_storage(ostraka_buffer_t buffer);
+ostraka_status_t ostraka_buffer_reallocate_storage(ostraka_buffer_t buffer);
+ostraka_status_t ostraka_buffer_is_allocated(ostraka_buffer_t buffer, int32_t* is_allocated);
+
+ostraka_status_t ostraka_buffer_destroy(ostraka_buffer_t* buffer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fully sharded data parallelism, stepped by the caller: say "this module is about to run / has finished", and the
+ * library gathers weights ahead of use, reduces gradients behind it and keeps only shards in between.
+ *
+ * Set-up:   create a context; for each module: add, add_parameter ..., build, set_parameter ...; finalize the context.
+ * A step:   for each module pre_forward, parameter, [arithmetic], post_forward; then in reverse order
+ *           pre_backward, parameter / gradient, [arithmetic], post_backward; then finish_backward, optimizer step.
+ *
+ * All ranks of the mesh call hooks in the same order. Hooks return before communication is complete; pre_* wait for
+ * what their module needs. Precondition errors change nothing. A failure inside a step on one rank is reported with
+ * ostraka_fsdp_context_fail_step; every rank then gets it from ostraka_fsdp_context_finish_backward.
+ */
+#ifndef OSTRAKA_FSDP_H
+#define OSTRAKA_FSDP_H
+
+#include <ostraka/status.h>
+#include <ostraka/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OSTRAKA_FSDP_CONFIG_VERSION 1
+
+/* Fill it with ostraka_fsdp_config_init, then change members. Grows only at the end. */
+typedef struct {
+  int64_t struct_size;    /* bytes of the struct that the caller was compiled with */
+  int32_t version;        /* OSTRAKA_FSDP_CONFIG_VERSION */
+  int32_t recipe;         /* OSTRAKA_ZERO_3 (default) or OSTRAKA_NO_SHARD */
+  int32_t reduction;      /* of gradients over ranks: OSTRAKA_MEAN (default) or OSTRAKA_SUM */
+  int32_t gradient_slots; /* reductions in flight before a producer waits; >= 1, default 2 */
+  int32_t broadcast;      /* 1: finalize copies replicated weights from the first replica; 0 (default): it compares */
+  int32_t main_dtype;     /* of main weights, gradients and optimizer state; -1 (default): f64 for f64, else f32 */
+} ostraka_fsdp_config_t;
+
+/* Sets the defaults of the version that the caller was compiled with; a newer one than the library's is refused. */
+ostraka_status_t ostraka_fsdp_config_init_versioned(ostraka_fsdp_config_t* config, int64_t struct_size,
+                                                    int32_t version);
+static inline ostraka_status_t ostraka_fsdp_config_init(ostraka_fsdp_config_t* config) {
+  return ostraka_fsdp_config_init_versioned(config, (int64_t)sizeof(ostraka_fsdp_config_t),
+                                            OSTRAKA_FSDP_CONFIG_VERSION);
+}
+
+/* Creates a context on `mesh` with communicators of its own. Collective over the mesh. `config` NULL = defaults.
+ * RANKS_DISAGREE when the configurations differ. */
+ostraka_status_t ostraka_fsdp_context_create(ostraka_mesh_t mesh, const ostraka_fsdp_config_t* config,
+                                             ostraka_fsdp_context_t* context);
+
+/* Destroys the context and the handles of its modules. Collective over the mesh. Optimizers on it stay valid until they
+ * are destroyed, but cannot step. */
+ostraka_status_t ostraka_fsdp_context_destroy(ostraka_fsdp_context_t* context);
+
+/* Adds a module to an unfinalised context. Local. `name` is distinct and non-empty. */
+ostraka_status_t ostraka_fsdp_context_add_module(ostraka_fsdp_context_t context, const char* name,
+                                                 ostraka_fsdp_module_t* module);
+
+/* Completes set-up: checks that all ranks built the same modules, compares (or broadcasts) replicated weights and fixes
+ * the first prefetch order. Collective over the mesh. RANKS_DISAGREE names what differs. */
+ostraka_status_t ostraka_fsdp_context_finalize(ostraka_fsdp_context_t context);
+
+/* Declares a parameter of a module that is not built yet. Local.
+ *   dtype      storage type of the model weights: F64, F32 or BF16. Weights are handed out in f64 or f32 (for BF16 in
+ *              f32), gradients are taken in the same type.
+ *   trainable  0: frozen, has no gradient */
+ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module, const char* name,
+                                                   ostraka_shape_t shape, int32_t dtype, int32_t trainable);
+
+/* Lays out and allocates the module's parameters (zero). Collective over the mesh. */
+ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module);
+
+/* Copies this rank's part of the whole tensor `data` (`count` elements of type `dtype`, C order, F64 or F32). Local;
+ * every rank passes the same values. Also between steps; INVALID_STATE while the module's weights are in use. */
+ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                                   const void* data, int64_t count);
+
+/* The hooks. Collective over the mesh, asynchronous: see above. INVALID_STATE in the wrong phase. */
+ostraka_status_t ostraka_fsdp_module_pre_forward(ostraka_fsdp_module_t module);
+ostraka_status_t ostraka_fsdp_module_post_forward(ostraka_fsdp_module_t module);
+ostraka_status_t ostraka_fsdp_module_pre_backward(ostraka_fsdp_module_t module);
+ostraka_status_t ostraka_fsdp_module_post_backward(ostraka_fsdp_module_t module);
+
+/* The whole weight, read-only, between pre_* and post_*. `dtype` is the type that the caller expects (TYPE_MISMATCH
+ * otherwise); `data` is valid until the matching post_*. Local. */
+ostraka_status_t ostraka_fsdp_module_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                               const void** data, int64_t* count);
+
+/* Where the caller writes the whole gradient g = beta * g + contribution, between pre_backward and post_backward: with
+ * beta = 0 the memory is undefined, with beta = 1 it holds earlier contributions. Valid until post_backward. Local. */
+ostraka_status_t ostraka_fsdp_module_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                              void** data, int64_t* count, double* beta);
+
+/* Number of dimensions and extents of a parameter; `extents` has room for 8, or is NULL. Local. */
+ostraka_status_t ostraka_fsdp_module_parameter_shape(ostraka_fsdp_module_t module, const char* name, int32_t* ndim,
+                                                     int64_t* extents);
+
+/* This rank's reduced gradient of a parameter: address, count, offset inside the tensor. `dtype` is the main type that
+ * the caller expects (TYPE_MISMATCH otherwise). Valid until the next pre_backward or zero_grad. INVALID_STATE when there
+ * is none. Local. */
+ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                                   const void** data, int64_t* count, int64_t* offset);
+
+/* Gathers the weights now and keeps them until reshard, for schedules of the caller's own. Collective. */
+ostraka_status_t ostraka_fsdp_module_unshard(ostraka_fsdp_module_t module);
+ostraka_status_t ostraka_fsdp_module_reshard(ostraka_fsdp_module_t module);
+
+/* Waits for all reductions and agrees on the status: when a rank failed, all ranks return its status and message, and
+ * the gradients of this backward pass are dropped. Collective over the mesh. */
+ostraka_status_t ostraka_fsdp_context_finish_backward(ostraka_fsdp_context_t context);
+
+/* Says that this rank cannot go on with the present step. The rank skips its remaining hooks and calls finish_backward,
+ * which takes part in what the other ranks still do. Local. */
+ostraka_status_t ostraka_fsdp_context_fail_step(ostraka_fsdp_context_t context, const char* message);
+
+/* 0: more micro-batches follow, NO_SHARD gradients stay local; 1 (default): the next backward pass is the last of the
+ * step. Gradients of micro-batches add up. Local, equal on all ranks. */
+ostraka_status_t ostraka_fsdp_context_set_last_microbatch(ostraka_fsdp_context_t context, int32_t is_last);
+
+/* Forgets all gradients: the next backward pass starts from zero. Local; the optimizer step does not do it. */
+ostraka_status_t ostraka_fsdp_context_zero_grad(ostraka_fsdp_context_t context);
+
+/* Between these two, weights are whole on every rank, hooks are local and every rank runs as many forward passes as it
+ * likes. Collective over the mesh. */
+ostraka_status_t ostraka_fsdp_context_begin_inference(ostraka_fsdp_context_t context);
+ostraka_status_t ostraka_fsdp_context_end_inference(ostraka_fsdp_context_t context);
+
+#define OSTRAKA_MEMORY_REPORT_VERSION 1
+
+/* Bytes on this rank. */
+typedef struct {
+  int64_t struct_size;
+  int32_t version;
+  int32_t reserved;
+  int64_t parameters;      /* weights at rest, main weights included */
+  int64_t gradients;       /* main gradients */
+  int64_t optimizer_state; /* moments */
+  int64_t transient;       /* gathered weights and gradient slots now */
+  int64_t transient_peak;  /* the largest value of that so far */
+  int64_t num_elements;    /* elements of all parameters of the model, over all ranks, without padding */
+} ostraka_memory_report_t;
+
+/* Prepares a report struct: size, version, zeros. */
+ostraka_status_t ostraka_memory_report_init_versioned(ostraka_memory_report_t* report, int64_t struct_size,
+                                                      int32_t version);
+static inline ostraka_status_t ostraka_memory_report_init(ostraka_memory_report_t* report) {
+  return ostraka_memory_report_init_versioned(report, (int64_t)sizeof(ostraka_memory_report_t),
+                                              OSTRAKA_MEMORY_REPORT_VERSION);
+}
+
+/* Fills a report prepared by ostraka_memory_report_init. Local. */
+ostraka_status_t ostraka_fsdp_context_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ostraka: sharded distributed buffers and fully sharded data parallelism for MPI codes. The whole C interface.
+ */
+#ifndef OSTRAKA_H
+#define OSTRAKA_H
+
+#include <ostraka/buffer.h>
+#include <ostraka/fsdp.h>
+#include <ostraka/layout.h>
+#include <ostraka/mesh.h>
+#include <ostraka/optim.h>
+#include <ostraka/runtime.h>
+#include <ostraka/status.h>
+#include <ostraka/types.h>
+
+#endif

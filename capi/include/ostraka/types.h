@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers and small structs shared by all parts of the C interface. Counts and offsets are int64_t in elements unless
+ * the name says bytes; ranks, axes and dimensions are int32_t. Shapes are in C order (last dimension contiguous).
+ */
+#ifndef OSTRAKA_TYPES_H
+#define OSTRAKA_TYPES_H
+
+#include <stdint.h>
+
+/* Element types. C and Fortran have no bf16: raw access to it is uint16_t. */
+#define OSTRAKA_F64 0
+#define OSTRAKA_F32 1
+#define OSTRAKA_BF16 2
+#define OSTRAKA_F16 3
+#define OSTRAKA_I64 4
+#define OSTRAKA_I32 5
+#define OSTRAKA_U8 6
+
+/* Kinds of placement on one mesh axis. */
+#define OSTRAKA_REPLICATE 0 /* the whole range, equal on all ranks of the axis */
+#define OSTRAKA_SHARD 1     /* a contiguous part of the range */
+#define OSTRAKA_PARTIAL 2   /* the whole range, still to be reduced over the axis */
+
+/* Reductions. MEAN is the sum divided by the number of ranks; floating types only. */
+#define OSTRAKA_SUM 0
+#define OSTRAKA_MEAN 1
+
+/* Layout policies. */
+#define OSTRAKA_REFERENCE 0
+#define OSTRAKA_PLANNED 1
+
+/* Recipes of fully sharded data parallelism. */
+#define OSTRAKA_NO_SHARD 0 /* weights, gradients and optimizer state whole on every rank; gradients all-reduced */
+#define OSTRAKA_ZERO_3 3   /* weights, gradients and optimizer state sharded */
+
+/* One placement; lists of placements have one entry per mesh axis, outer to inner. `op` matters for PARTIAL only. */
+typedef struct {
+  int32_t kind;
+  int32_t op;
+} ostraka_placement_t;
+
+/* A shape of `ndim` extents; ndim 0 is a scalar (extents may then be NULL). */
+typedef struct {
+  int32_t ndim;
+  const int64_t* extents;
+} ostraka_shape_t;
+
+/* Opaque handles. Destroy functions take the handle's address and set it to NULL; destroying NULL succeeds. A handle
+ * that was destroyed is recognised and refused with INVALID_HANDLE. */
+typedef struct ostraka_mesh* ostraka_mesh_t;
+typedef struct ostraka_layout* ostraka_layout_t;
+typedef struct ostraka_buffer* ostraka_buffer_t;
+typedef struct ostraka_fsdp_context* ostraka_fsdp_context_t;
+typedef struct ostraka_fsdp_module* ostraka_fsdp_module_t;
+typedef struct ostraka_optimizer* ostraka_optimizer_t;
+
+#endif

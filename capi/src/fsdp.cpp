@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "objects.hpp"
+
+#include <ostraka/fsdp.h>
+
+using namespace ostraka;
+using namespace ostraka::capi;
+using ostraka::fsdp::FsdpModule;
+
+namespace {
+
+const ostraka_fsdp_config_t default_config{sizeof(ostraka_fsdp_config_t),
+                                           OSTRAKA_FSDP_CONFIG_VERSION,
+                                           OSTRAKA_ZERO_3,
+                                           OSTRAKA_MEAN,
+                                           2,
+                                           0,
+                                           -1};
+
+fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config) {
+  check_version(config, OSTRAKA_FSDP_CONFIG_VERSION, "fsdp config");
+  fsdp::ContextConfig result;
+  result.recipe = static_cast<fsdp::Recipe>(config.recipe);
+  result.reduction = static_cast<layout::ReduceOp>(config.reduction);
+  result.gradient_slots = config.gradient_slots;
+  result.broadcast = config.broadcast != 0;
+  if (config.main_dtype != -1)
+    result.main_dtype = to_dtype(config.main_dtype);
+  return result;
+}
+
+FsdpModule& module_of(ostraka_fsdp_module_t handle) { return *get(handle)->module; }
+
+fsdp::FsdpContext& context_of(ostraka_fsdp_context_t handle) { return *get(handle)->context; }
+
+} // namespace
+
+extern "C" {
+
+ostraka_status_t ostraka_fsdp_config_init_versioned(ostraka_fsdp_config_t* config, int64_t struct_size,
+                                                    int32_t version) {
+  return wall(__func__, [&] {
+    initialise(config, default_config, struct_size, version, OSTRAKA_FSDP_CONFIG_VERSION, "fsdp config");
+  });
+}
+
+ostraka_status_t ostraka_fsdp_context_create(ostraka_mesh_t mesh, const ostraka_fsdp_config_t* config,
+                                             ostraka_fsdp_context_t* context) {
+  return wall(__func__, [&] {
+    ostraka_fsdp_context_t& result = output(context, "context");
+    const fsdp::ContextConfig asked = to_config(config != nullptr ? *config : default_config);
+    result = make_handle<ostraka_fsdp_context_t>(
+        std::make_shared<ContextObject>(ContextObject{fsdp::FsdpContext::create(get(mesh)->mesh, asked), {}}));
+  });
+}
+
+ostraka_status_t ostraka_fsdp_context_destroy(ostraka_fsdp_context_t* context) {
+  return wall(__func__, [&] {
+    if (const auto object = remove(context))
+      for (ostraka_fsdp_module_t module : object->modules)
+        remove(&module);
+  });
+}
+
+ostraka_status_t ostraka_fsdp_context_add_module(ostraka_fsdp_context_t context, const char* name,
+                                                 ostraka_fsdp_module_t* module) {
+  return wall(__func__, [&] {
+    ostraka_fsdp_module_t& result = output(module, "module");
+    const auto object = get(context);
+    result = make_handle<ostraka_fsdp_module_t>(
+        std::make_shared<ModuleObject>(ModuleObject{&object->context->add_module(text(name, "name"))}));
+    object->modules.push_back(result);
+  });
+}
+
+ostraka_status_t ostraka_fsdp_context_finalize(ostraka_fsdp_context_t context) {
+  return wall(__func__, [&] { context_of(context).finalize(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module, const char* name,
+                                                   ostraka_shape_t shape, int32_t dtype, int32_t trainable) {
+  return wall(__func__, [&] {
+    module_of(module).add_parameter({text(name, "name"), to_shape(shape), to_dtype(dtype), trainable != 0});
+  });
+}
+
+ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).build(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                                   const void* data, int64_t count) {
+  return wall(__func__,
+              [&] { module_of(module).set_parameter(text(name, "name"), data, count, to_dtype(dtype)); });
+}
+
+ostraka_status_t ostraka_fsdp_module_pre_forward(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).pre_forward(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_post_forward(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).post_forward(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_pre_backward(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).pre_backward(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_post_backward(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).post_backward(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                               const void** data, int64_t* count) {
+  return wall(__func__, [&] {
+    const FsdpModule& from = module_of(module);
+    const std::string asked = text(name, "name");
+    output(data, "data") = from.parameter(asked, to_dtype(dtype));
+    output(count, "count") = layout::numel(from.spec(asked).shape);
+  });
+}
+
+ostraka_status_t ostraka_fsdp_module_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                              void** data, int64_t* count, double* beta) {
+  return wall(__func__, [&] {
+    void*& address = output(data, "data"); // all outputs exist before the gradient counts as written
+    int64_t& elements = output(count, "count");
+    double& factor = output(beta, "beta");
+    FsdpModule& to = module_of(module);
+    const std::string asked = text(name, "name");
+    const FsdpModule::Gradient gradient = to.gradient(asked, to_dtype(dtype));
+    address = gradient.data;
+    elements = layout::numel(to.spec(asked).shape);
+    factor = gradient.beta;
+  });
+}
+
+ostraka_status_t ostraka_fsdp_module_parameter_shape(ostraka_fsdp_module_t module, const char* name, int32_t* ndim,
+                                                     int64_t* extents) {
+  return wall(__func__, [&] { from_shape(module_of(module).spec(text(name, "name")).shape, ndim, extents); });
+}
+
+ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                                   const void** data, int64_t* count, int64_t* offset) {
+  return wall(__func__, [&] {
+    const buffer::TensorRange range = module_of(module).main_gradient(text(name, "name"), to_dtype(dtype));
+    output(data, "data") = range.data;
+    output(count, "count") = range.count;
+    output(offset, "offset") = range.offset;
+  });
+}
+
+ostraka_status_t ostraka_fsdp_module_unshard(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).unshard(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_reshard(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).reshard(); });
+}
+
+ostraka_status_t ostraka_fsdp_context_finish_backward(ostraka_fsdp_context_t context) {
+  return wall(__func__, [&] { context_of(context).finish_backward(); });
+}
+
+ostraka_status_t ostraka_fsdp_context_fail_step(ostraka_fsdp_context_t context, const char* message) {
+  return wall(__func__, [&] { context_of(context).fail_step(message != nullptr ? message : ""); });
+}
+
+ostraka_status_t ostraka_fsdp_context_set_last_microbatch(ostraka_fsdp_context_t context, int32_t is_last) {
+  return wall(__func__, [&] { context_of(context).set_last_microbatch(is_last != 0); });
+}
+
+ostraka_status_t ostraka_fsdp_context_zero_grad(ostraka_fsdp_context_t context) {
+  return wall(__func__, [&] { context_of(context).zero_grad(); });
+}
+
+ostraka_status_t ostraka_fsdp_context_begin_inference(ostraka_fsdp_context_t context) {
+  return wall(__func__, [&] { context_of(context).begin_inference(); });
+}
+
+ostraka_status_t ostraka_fsdp_context_end_inference(ostraka_fsdp_context_t context) {
+  return wall(__func__, [&] { context_of(context).end_inference(); });
+}
+
+ostraka_status_t ostraka_memory_report_init_versioned(ostraka_memory_report_t* report, int64_t struct_size,
+                                                      int32_t version) {
+  return wall(__func__, [&] {
+    initialise(report, ostraka_memory_report_t{}, struct_size, version, OSTRAKA_MEMORY_REPORT_VERSION,
+               "memory report");
+  });
+}
+
+ostraka_status_t ostraka_fsdp_context_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report) {
+  return wall(__func__, [&] {
+    ostraka_memory_report_t& target = output(report, "report");
+    check_version(target, OSTRAKA_MEMORY_REPORT_VERSION, "memory report");
+    const fsdp::MemoryReport found = context_of(context).memory();
+    target.parameters = found.parameters;
+    target.gradients = found.gradients;
+    target.optimizer_state = found.optimizer_state;
+    target.transient = found.transient;
+    target.transient_peak = found.transient_peak;
+    target.num_elements = found.num_elements;
+  });
+}
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# Registers tests with a label (the room), a number of ranks and a time budget.
+
+set(OSTRAKA_TEST_MPI_FLAGS "" CACHE STRING "Flags for mpiexec beside the number of ranks")
+set(MPI_DETERMINE_LIBRARY_VERSION TRUE)
+find_package(MPI REQUIRED COMPONENTS C)
+set(ostraka_test_environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OSTRAKA_TIMEOUT_S=60")
+set(ostraka_launch_flags ${OSTRAKA_TEST_MPI_FLAGS})
+if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI")
+  list(APPEND ostraka_launch_flags --oversubscribe --bind-to none)
+endif()
+if(OSTRAKA_SANITIZED)
+  # Open MPI leaks from plug-ins that are unloaded; our own leaks are still found.
+  list(APPEND ostraka_test_environment
+       "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
+       "ASAN_OPTIONS=fast_unwind_on_malloc=0" "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1")
+endif()
+
+# ostraka_set_test(NAME ROOM RANKS SECONDS): properties of a registered test.
+function(ostraka_set_test name room ranks seconds)
+  if(OSTRAKA_SANITIZED)
+    math(EXPR seconds "${seconds} * 10") # about eight times slower
+  endif()
+  set_tests_properties(
+    ${name} PROPERTIES LABELS ${room} PROCESSORS ${ranks} TIMEOUT ${seconds}
+                       ENVIRONMENT "${ostraka_test_environment};OSTRAKA_TEST_RANKS=${ranks}")
+endfunction()
+
+# ostraka_run_ranks(NAME room-target ROOM room RANKS 1 2 .. SECONDS s COMMAND ...): one ctest entry per number of ranks.
+function(ostraka_run_ranks name)
+  cmake_parse_arguments(arg "" "ROOM;SECONDS" "RANKS;COMMAND" ${ARGN})
+  foreach(ranks IN LISTS arg_RANKS)
+    add_test(NAME ${name}_np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+                                             ${ostraka_launch_flags} ${arg_COMMAND})
+    ostraka_set_test(${name}_np${ranks} ${arg_ROOM} ${ranks} ${arg_SECONDS})
+  endforeach()
+endfunction()
+
+# ostraka_add_pure_test(room SOURCES ...): GoogleTest on the tier without MPI and Kokkos.
+function(ostraka_add_pure_test room)
+  cmake_parse_arguments(arg "" "SECONDS" "SOURCES" ${ARGN})
+  set(name test_${room})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ostraka_pure $<TARGET_OBJECTS:ostraka_pure> ostraka_warnings GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  add_test(NAME ${room} COMMAND ${name})
+  ostraka_set_test(${room} ${room} 1 ${arg_SECONDS})
+endfunction()
+
+# ostraka_add_mpi_test(room RANKS 1 2 .. SECONDS s SOURCES ...): GoogleTest on the whole core, once per number of ranks.
+function(ostraka_add_mpi_test room)
+  cmake_parse_arguments(arg "" "SECONDS" "RANKS;SOURCES" ${ARGN})
+  set(name test_${room})
+  add_executable(${name} ${arg_SOURCES} $<TARGET_OBJECTS:ostraka_test_main>)
+  target_link_libraries(${name} PRIVATE ostraka_core ostraka_warnings GTest::gtest)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  ostraka_run_ranks(${room} ROOM ${room} RANKS ${arg_RANKS} SECONDS ${arg_SECONDS} COMMAND $<TARGET_FILE:${name}>)
+endfunction()

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the library needs: MPI's C interface (the C++ one is obsolete) and one shared Kokkos.
+find_package(MPI REQUIRED COMPONENTS C)
+
+# separable_compilation keeps Kokkos from putting its compiler launcher before every command of the project.
+find_package(Kokkos 4.5 REQUIRED COMPONENTS separable_compilation)
+if(Kokkos_ENABLE_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()

@@ -1,0 +1,25 @@
+! SPDX-License-Identifier: Apache-2.0
+!! Ostraka: sharded distributed buffers and fully sharded data parallelism for MPI codes. The whole Fortran interface,
+!! but for type(MPI_Comm): see ostraka_mpi_f08. Arrays have their natural Fortran shape and are cut along their last
+!! index; tensors and axes count from 1, ranks and offsets from 0. Handles are copied by assignment and ended by
+!! %destroy(), which is not called for you. An error without `ierr` stops the program with a message.
+module ostraka
+  use ostraka_arrays, only: ostraka_shape, ostraka_shape_t, ostraka_tensor, ostraka_tensor_t
+  use ostraka_buffer, only: ostraka_buffer_t
+  use ostraka_fsdp, only: ostraka_fsdp_context_t, ostraka_fsdp_module_t
+  use ostraka_layout, only: ostraka_layout_t
+  use ostraka_mesh, only: ostraka_mesh_create, ostraka_mesh_t, ostraka_partial, ostraka_replicate, ostraka_shard
+  use ostraka_optim, only: ostraka_optimizer_t
+  use ostraka_runtime, only: ostraka_bf16_to_real32, ostraka_finalize, ostraka_initialize, ostraka_is_initialized, &
+    ostraka_real32_to_bf16, ostraka_version_string
+  use ostraka_support, only: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
+  use ostraka_types, only: OSTRAKA_BF16, OSTRAKA_COMMUNICATION, OSTRAKA_F16, OSTRAKA_F32, OSTRAKA_F64, &
+    OSTRAKA_FAILED, OSTRAKA_I32, OSTRAKA_I64, OSTRAKA_INPUT_OUTPUT, OSTRAKA_INTERNAL, OSTRAKA_INVALID_ARGUMENT, &
+    OSTRAKA_INVALID_HANDLE, OSTRAKA_INVALID_STATE, OSTRAKA_KIND_PARTIAL, OSTRAKA_KIND_REPLICATE, OSTRAKA_KIND_SHARD, &
+    OSTRAKA_MEAN, ostraka_memory_report_t, OSTRAKA_NO_SHARD, OSTRAKA_NOT_SUPPORTED, OSTRAKA_OK, &
+    OSTRAKA_OUT_OF_MEMORY, ostraka_placement_t, OSTRAKA_PLANNED, OSTRAKA_RANKS_DISAGREE, OSTRAKA_REFERENCE, &
+    OSTRAKA_SHAPE_MISMATCH, OSTRAKA_SUM, OSTRAKA_TIME_OUT, OSTRAKA_TYPE_MISMATCH, OSTRAKA_U8, OSTRAKA_USER_FAILURE, &
+    OSTRAKA_ZERO_3
+  implicit none
+  public
+end module

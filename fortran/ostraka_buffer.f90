@@ -1,0 +1,288 @@
+! SPDX-License-Identifier: Apache-2.0
+!! Internal: the distributed buffer. Use the module `ostraka`.
+module ostraka_buffer
+  use, intrinsic :: iso_c_binding, only: c_f_pointer, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: int16, int32, int64, int8, real32, real64
+  use ostraka_arrays
+  use ostraka_c
+  use ostraka_layout, only: layout_handle, layout_shapes, ostraka_layout_t
+  use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
+  use ostraka_support, only: conclude, decimal, shape_text, to_c_axis, to_c_index, usable_address
+  use ostraka_types
+  implicit none
+  private
+  public :: ostraka_buffer_t
+
+  !! A group of tensors in one local storage, with one placement per mesh axis. Tensors and axes count from 1.
+  !! Results are new handles to destroy; they may share storage with their source, which lives as long as one handle
+  !! refers to it. Assignment copies the handle, not the buffer.
+  type :: ostraka_buffer_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer(int32) :: num_axes = 0  ! of the mesh: C reads so many placements
+    type(ostraka_shape_t), allocatable :: shapes(:)  ! C cannot be asked for them
+  contains
+    procedure, public :: create
+    procedure, public :: empty
+    procedure, public :: distribute
+    procedure, private :: from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, from_local_i8
+    !! Wraps a contiguous array with the attribute target, which has the exact size of the local range and outlives
+    !! every handle on it; no copy. Padding that is not zero is refused, or cleared with clear_padding=.true.
+    generic, public :: from_local => from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, &
+      from_local_i8
+    procedure, private :: copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, copy_from_i8
+    !! Copies this rank's part of the whole tensor `index`: a contiguous array of its shape, or a list of its elements.
+    generic, public :: copy_from => copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, &
+      copy_from_i8
+    procedure, public :: view
+    procedure, public :: cast
+    procedure, public :: allgather
+    procedure, public :: reduce_scatter
+    procedure, public :: allreduce
+    procedure, public :: redistribute
+    procedure, private :: local_r64, local_r32, local_i64, local_i32, local_i16, local_i8
+    !! The local range, and the number of elements before it in the layout.
+    generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8
+    procedure, private :: range_r64, range_r32, range_i64, range_i32, range_i16, range_i8
+    !! This rank's elements of tensor `index`, and the number of elements before them in the tensor. Always works.
+    generic, public :: tensor_range => range_r64, range_r32, range_i64, range_i32, range_i16, range_i8
+    procedure, private :: view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4
+    procedure, private :: view_r32_0, view_r32_1, view_r32_2, view_r32_3, view_r32_4
+    !! This rank's part of tensor `index` in its own shape, cut along the last index; `first_row` is the index in the
+    !! whole tensor (from 1) of the part's first. An error where the cut goes through such a slice. A scalar of another
+    !! rank gives a null pointer.
+    generic, public :: tensor_view => view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4, view_r32_0, &
+      view_r32_1, view_r32_2, view_r32_3, view_r32_4
+    procedure, public :: dtype => buffer_dtype
+    procedure, public :: release_storage
+    procedure, public :: reallocate_storage
+    procedure, public :: is_allocated
+    procedure, public :: destroy
+  end type
+
+contains
+
+  include 'ostraka_buffer_specifics.inc'
+
+  !! Allocates the local range, zero-filled, for a layout, whose number of segments is a multiple of the shards.
+  !! Overwrites the handle.
+  subroutine create(self, mesh, placements, layout, dtype, ierr)
+    class(ostraka_buffer_t), intent(out) :: self
+    class(ostraka_mesh_t), intent(in) :: mesh
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    class(ostraka_layout_t), intent(in) :: layout
+    integer(int32), intent(in) :: dtype
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: status
+    character(:), allocatable :: text
+
+    call prepare(self, mesh, placements, layout_shapes(layout), status, text)
+    if (status == OSTRAKA_OK) &
+      status = c_buffer_create(mesh_handle(mesh), placements, layout_handle(layout), dtype, self%handle)
+    call conclude('buffer%create', status, ierr, text)
+  end subroutine
+
+  !! The same with a reference layout of the given shapes.
+  subroutine empty(self, mesh, placements, shapes, dtype, ierr)
+    class(ostraka_buffer_t), intent(out) :: self
+    class(ostraka_mesh_t), intent(in) :: mesh
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    type(ostraka_shape_t), intent(in) :: shapes(:)
+    integer(int32), intent(in) :: dtype
+    integer(int32), intent(out), optional :: ierr
+    integer(int64), allocatable, target :: extents(:,:)
+    type(c_shape_t), allocatable :: c_shapes(:)
+    integer(int32) :: status
+    character(:), allocatable :: text
+
+    call prepare(self, mesh, placements, shapes, status, text)
+    call to_c_shapes(shapes, extents, c_shapes)
+    if (status == OSTRAKA_OK) &
+      status = c_buffer_empty(mesh_handle(mesh), placements, size(shapes, kind=int32), c_shapes, dtype, self%handle)
+    call conclude('buffer%empty', status, ierr, text)
+  end subroutine
+
+  !! Every rank passes all tensors whole, [ostraka_tensor(a), ostraka_tensor(b), ...]; each keeps its own part. No
+  !! communication. Default: a reference layout. Overwrites the handle.
+  subroutine distribute(self, mesh, placements, tensors, dtype, layout, ierr)
+    class(ostraka_buffer_t), intent(out) :: self
+    class(ostraka_mesh_t), intent(in) :: mesh
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    type(ostraka_tensor_t), intent(in) :: tensors(:)
+    integer(int32), intent(in) :: dtype
+    class(ostraka_layout_t), intent(in), optional :: layout
+    integer(int32), intent(out), optional :: ierr
+    integer(int64), allocatable, target :: extents(:,:)
+    type(c_shape_t), allocatable :: c_shapes(:)
+    type(c_ptr) :: c_layout
+    integer(int32) :: status
+    integer :: i
+    character(:), allocatable :: text, what
+
+    call prepare(self, mesh, placements, tensors%shape, status, text)
+    do i = 1, size(tensors)
+      what = tensor_text(int(i, int32))
+      call check_contiguous(what, tensors(i), status, text)
+      call check_type(what, dtype, tensors(i)%dtype, status, text)
+    end do
+    call to_c_shapes(tensors%shape, extents, c_shapes)
+    c_layout = c_null_ptr
+    if (present(layout)) c_layout = layout_handle(layout)
+    if (status == OSTRAKA_OK) &
+      status = c_buffer_distribute(mesh_handle(mesh), placements, c_layout, size(tensors, kind=int32), c_shapes, &
+      dtype, tensors%address, self%handle)
+    call conclude('buffer%distribute', status, ierr, text)
+  end subroutine
+
+  !! A contained range under other placements; shares storage.
+  subroutine view(self, placements, result, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    type(ostraka_buffer_t), intent(inout) :: result
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(int32) :: status
+    character(:), allocatable :: text
+
+    handle = c_null_ptr
+    call check_placements(placements, self%num_axes, status, text)
+    if (status == OSTRAKA_OK) status = c_buffer_view(self%handle, placements, handle)
+    call hand_out(self, handle, result)
+    call conclude('buffer%view', status, ierr, text)
+  end subroutine
+
+  !! The same in another floating type. With the same type and without `out` it shares storage.
+  subroutine cast(self, dtype, result, out, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(in) :: dtype
+    type(ostraka_buffer_t), intent(inout) :: result
+    type(ostraka_buffer_t), intent(in), optional :: out
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(int32) :: status
+
+    handle = c_null_ptr
+    status = c_buffer_cast(self%handle, dtype, handle_or_null(out), handle)
+    call hand_out(self, handle, result)
+    call conclude('buffer%cast', status, ierr)
+  end subroutine
+
+  !! Shard -> replicate on `axis`. Collective over the axis. `out`: a buffer for the result instead of a new one.
+  subroutine allgather(self, axis, result, out, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(in) :: axis
+    type(ostraka_buffer_t), intent(inout) :: result
+    type(ostraka_buffer_t), intent(in), optional :: out
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(int32) :: status
+
+    handle = c_null_ptr
+    status = c_buffer_allgather(self%handle, to_c_axis(axis), handle_or_null(out), handle)
+    call hand_out(self, handle, result)
+    call conclude('buffer%allgather', status, ierr)
+  end subroutine
+
+  !! Partial -> shard on `axis`. Collective over the axis. `out`: a buffer for the result instead of a new one.
+  subroutine reduce_scatter(self, axis, result, out, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(in) :: axis
+    type(ostraka_buffer_t), intent(inout) :: result
+    type(ostraka_buffer_t), intent(in), optional :: out
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(int32) :: status
+
+    handle = c_null_ptr
+    status = c_buffer_reduce_scatter(self%handle, to_c_axis(axis), handle_or_null(out), handle)
+    call hand_out(self, handle, result)
+    call conclude('buffer%reduce_scatter', status, ierr)
+  end subroutine
+
+  !! Partial -> replicate on `axis`. Collective over the axis. `out`: a buffer for the result instead of a new one.
+  subroutine allreduce(self, axis, result, out, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(in) :: axis
+    type(ostraka_buffer_t), intent(inout) :: result
+    type(ostraka_buffer_t), intent(in), optional :: out
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(int32) :: status
+
+    handle = c_null_ptr
+    status = c_buffer_allreduce(self%handle, to_c_axis(axis), handle_or_null(out), handle)
+    call hand_out(self, handle, result)
+    call conclude('buffer%allreduce', status, ierr)
+  end subroutine
+
+  !! To other placements: several axes at once shard -> replicate or replicate -> shard, or one axis by a reduction.
+  !! Collective over the axes that are gathered or reduced.
+  subroutine redistribute(self, placements, result, out, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    type(ostraka_buffer_t), intent(inout) :: result
+    type(ostraka_buffer_t), intent(in), optional :: out
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(int32) :: status
+    character(:), allocatable :: text
+
+    handle = c_null_ptr
+    call check_placements(placements, self%num_axes, status, text)
+    if (status == OSTRAKA_OK) &
+      status = c_buffer_redistribute(self%handle, placements, handle_or_null(out), handle)
+    call hand_out(self, handle, result)
+    call conclude('buffer%redistribute', status, ierr, text)
+  end subroutine
+
+  !! The element type.
+  subroutine buffer_dtype(self, dtype, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(out) :: dtype
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('buffer%dtype', c_buffer_dtype(self%handle, dtype), ierr)
+  end subroutine
+
+  !! Gives the storage back. All handles on it stay valid, pointers do not.
+  subroutine release_storage(self, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('buffer%release_storage', c_buffer_release_storage(self%handle), ierr)
+  end subroutine
+
+  !! Takes the storage again: contents undefined, padding zero.
+  subroutine reallocate_storage(self, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('buffer%reallocate_storage', c_buffer_reallocate_storage(self%handle), ierr)
+  end subroutine
+
+  !! Whether the storage is there.
+  subroutine is_allocated(self, flag, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    logical, intent(out) :: flag
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: number, status
+
+    number = 0
+    status = c_buffer_is_allocated(self%handle, number)
+    flag = number /= 0
+    call conclude('buffer%is_allocated', status, ierr)
+  end subroutine
+
+  !! Destroys the handle and nulls it; the storage goes with its last handle.
+  subroutine destroy(self, ierr)
+    class(ostraka_buffer_t), intent(inout) :: self
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: status
+
+    status = c_buffer_destroy(self%handle)
+    if (status == OSTRAKA_OK .and. allocated(self%shapes)) deallocate(self%shapes)
+    call conclude('buffer%destroy', status, ierr)
+  end subroutine
+
+  include 'ostraka_buffer_support.inc'
+end module

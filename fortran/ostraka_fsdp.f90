@@ -1,0 +1,274 @@
+! SPDX-License-Identifier: Apache-2.0
+!! Internal: fully sharded data parallelism. Use the module `ostraka`.
+module ostraka_fsdp
+  use, intrinsic :: iso_c_binding, only: c_double, c_f_pointer, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
+  use ostraka_arrays
+  use ostraka_c, only: c_last_error
+  use ostraka_c_fsdp
+  use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
+  use ostraka_support, only: conclude, decimal, from_c_string, reversed, shape_text, to_c_string, type_text, &
+    usable_address
+  use ostraka_types
+  implicit none
+  private
+  public :: ostraka_fsdp_context_t, ostraka_fsdp_module_t
+  public :: context_handle
+
+  !! One part of a model whose weights are gathered together. Dies with its context. Assignment copies the handle.
+  type :: ostraka_fsdp_module_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure, private :: add_parameter_int32, add_parameter_int64
+    !! Declares a parameter of a module that is not built yet; `extents` in Fortran order, [integer ::] for a scalar.
+    !! `dtype`: storage type of the weights, OSTRAKA_F64 (default), OSTRAKA_F32 or OSTRAKA_BF16 (then handed out as
+    !! real32). `trainable`: default .true., else there is no gradient. Local.
+    generic, public :: add_parameter => add_parameter_int32, add_parameter_int64
+    procedure, public :: build
+    procedure, private :: set_parameter_r64, set_parameter_r32
+    !! Copies this rank's part of the whole weight: a contiguous real32 or real64 array of the parameter's shape, or a
+    !! list of its elements; every rank passes the same values. Local.
+    generic, public :: set_parameter => set_parameter_r64, set_parameter_r32
+    procedure, public :: pre_forward
+    procedure, public :: post_forward
+    procedure, public :: pre_backward
+    procedure, public :: post_backward
+    procedure, public :: unshard
+    procedure, public :: reshard
+    procedure, private :: parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, parameter_r64_4
+    procedure, private :: parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
+    !! The whole weight in its Fortran shape, read-only, between pre_* and the matching post_*. Local.
+    generic, public :: parameter => parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, &
+      parameter_r64_4, parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
+    procedure, private :: gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4
+    procedure, private :: gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
+    !! Where to write the whole gradient g = beta*g + contribution, between pre_backward and post_backward: with
+    !! beta = 0 the memory is undefined, with beta = 1 it holds earlier contributions. Local.
+    generic, public :: gradient => gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4, &
+      gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
+    procedure, private :: main_gradient_r64, main_gradient_r32
+    !! This rank's elements of the reduced gradient and the number of elements before them in the tensor, until the
+    !! next pre_backward or zero_grad. The pointer has the kind of the main type, which is not checked. Local.
+    generic, public :: main_gradient => main_gradient_r64, main_gradient_r32
+    procedure, public :: parameter_shape
+  end type
+
+  !! Modules on a mesh, and what runs between them. Assignment copies the handle, not the context.
+  type :: ostraka_fsdp_context_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure, public :: create
+    procedure, public :: destroy
+    procedure, public :: add_module
+    procedure, public :: finalize => context_finalize
+    procedure, public :: finish_backward
+    procedure, public :: fail_step
+    procedure, public :: set_last_microbatch
+    procedure, public :: zero_grad
+    procedure, public :: begin_inference
+    procedure, public :: end_inference
+    procedure, public :: memory
+  end type
+
+contains
+
+  include 'ostraka_fsdp_specifics.inc'
+
+  !! Creates a context with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults:
+  !! `recipe` OSTRAKA_ZERO_3 (or OSTRAKA_NO_SHARD), `reduction` of gradients over ranks OSTRAKA_MEAN (or OSTRAKA_SUM),
+  !! `gradient_slots` 2 reductions in flight, `broadcast` .false. (replicated weights are compared, not copied),
+  !! `main_dtype` of main weights, gradients and optimizer state: f64 for f64, else f32.
+  subroutine create(self, mesh, recipe, reduction, gradient_slots, broadcast, main_dtype, ierr)
+    class(ostraka_fsdp_context_t), intent(out) :: self
+    class(ostraka_mesh_t), intent(in) :: mesh
+    integer(int32), intent(in), optional :: recipe, reduction, gradient_slots
+    logical, intent(in), optional :: broadcast
+    integer(int32), intent(in), optional :: main_dtype
+    integer(int32), intent(out), optional :: ierr
+    type(c_fsdp_config_t) :: config
+    integer(int32) :: status
+
+    status = c_fsdp_config_init_versioned(config, int(c_sizeof(config), int64), FSDP_CONFIG_VERSION)
+    if (status == OSTRAKA_OK) then
+      if (present(recipe)) config%recipe = recipe
+      if (present(reduction)) config%reduction = reduction
+      if (present(gradient_slots)) config%gradient_slots = gradient_slots
+      if (present(broadcast)) config%broadcast = merge(1_int32, 0_int32, broadcast)
+      if (present(main_dtype)) config%main_dtype = main_dtype
+      status = c_fsdp_context_create(mesh_handle(mesh), config, self%handle)
+    end if
+    call conclude('context%create', status, ierr)
+  end subroutine
+
+  !! Destroys the context and its modules and nulls the handle; the modules' handles are dead. Collective.
+  subroutine destroy(self, ierr)
+    class(ostraka_fsdp_context_t), intent(inout) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%destroy', c_fsdp_context_destroy(self%handle), ierr)
+  end subroutine
+
+  !! Adds a module to a context that is not finalised. Names are distinct. Local. Overwrites the module's handle.
+  subroutine add_module(self, name, new_module, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    character(*), intent(in) :: name
+    class(ostraka_fsdp_module_t), intent(out) :: new_module
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%add_module', &
+      c_fsdp_context_add_module(self%handle, to_c_string(name), new_module%handle), ierr)
+  end subroutine
+
+  !! Completes set-up: all ranks built the same modules, replicated weights are compared or copied. Collective.
+  subroutine context_finalize(self, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%finalize', c_fsdp_context_finalize(self%handle), ierr)
+  end subroutine
+
+  !! Waits for all reductions. When a rank failed, all ranks get its status and text and gradients are dropped.
+  !! Collective.
+  subroutine finish_backward(self, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%finish_backward', c_fsdp_context_finish_backward(self%handle), ierr)
+  end subroutine
+
+  !! This rank cannot go on with the present step: it skips its hooks and calls finish_backward. Local.
+  subroutine fail_step(self, message, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    character(*), intent(in) :: message
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%fail_step', c_fsdp_context_fail_step(self%handle, to_c_string(message)), ierr)
+  end subroutine
+
+  !! .false.: more micro-batches follow; .true. (default): the next backward pass is the last of the step. Local.
+  subroutine set_last_microbatch(self, is_last, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    logical, intent(in) :: is_last
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%set_last_microbatch', &
+      c_fsdp_context_set_last_microbatch(self%handle, merge(1_int32, 0_int32, is_last)), ierr)
+  end subroutine
+
+  !! Forgets all gradients; the optimizer's step does not. Local.
+  subroutine zero_grad(self, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%zero_grad', c_fsdp_context_zero_grad(self%handle), ierr)
+  end subroutine
+
+  !! From here to end_inference weights are whole on every rank and hooks are local. Collective.
+  subroutine begin_inference(self, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%begin_inference', c_fsdp_context_begin_inference(self%handle), ierr)
+  end subroutine
+
+  !! Back to shards. Collective.
+  subroutine end_inference(self, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('context%end_inference', c_fsdp_context_end_inference(self%handle), ierr)
+  end subroutine
+
+  !! Bytes on this rank. Local.
+  subroutine memory(self, report, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    type(ostraka_memory_report_t), intent(out) :: report
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: status
+
+    status = c_memory_report_init_versioned(report, int(c_sizeof(report), int64), MEMORY_REPORT_VERSION)
+    if (status == OSTRAKA_OK) status = c_fsdp_context_memory(self%handle, report)
+    call conclude('context%memory', status, ierr)
+  end subroutine
+
+  !! Lays out and allocates the module's parameters (zero). Collective over the mesh.
+  subroutine build(self, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('module%build', c_fsdp_module_build(self%handle), ierr)
+  end subroutine
+
+  !! The module is about to run: its weights are whole on return. Collective, as are the other hooks.
+  subroutine pre_forward(self, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('module%pre_forward', c_fsdp_module_pre_forward(self%handle), ierr)
+  end subroutine
+
+  !! The module has run: pointers to its weights are dead.
+  subroutine post_forward(self, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('module%post_forward', c_fsdp_module_post_forward(self%handle), ierr)
+  end subroutine
+
+  !! The module's backward pass is about to run: weights whole, gradients ready to be written.
+  subroutine pre_backward(self, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('module%pre_backward', c_fsdp_module_pre_backward(self%handle), ierr)
+  end subroutine
+
+  !! The gradients are written: their reduction starts, pointers to weights and gradients are dead.
+  subroutine post_backward(self, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('module%post_backward', c_fsdp_module_post_backward(self%handle), ierr)
+  end subroutine
+
+  !! Gathers the weights now and keeps them until reshard. Collective.
+  subroutine unshard(self, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('module%unshard', c_fsdp_module_unshard(self%handle), ierr)
+  end subroutine
+
+  !! Ends unshard: pointers to the weights are dead. Collective.
+  subroutine reshard(self, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('module%reshard', c_fsdp_module_reshard(self%handle), ierr)
+  end subroutine
+
+  !! The extents of a parameter in Fortran order; none for a scalar. Local.
+  subroutine parameter_shape(self, name, extents, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), allocatable, intent(out) :: extents(:)
+    integer(int32), intent(out), optional :: ierr
+    type(ostraka_shape_t) :: shape
+    integer(int32) :: status
+
+    call find_shape(self, name, shape, status)
+    allocate(extents(shape%ndim), source=shape%extents(:shape%ndim))
+    call conclude('module%parameter_shape', status, ierr)
+  end subroutine
+
+  include 'ostraka_fsdp_support.inc'
+
+  !! The C handle, for the other modules of this library.
+  pure type(c_ptr) function context_handle(context)
+    class(ostraka_fsdp_context_t), intent(in) :: context
+
+    context_handle = context%handle
+  end function
+end module

@@ -1,0 +1,168 @@
+! SPDX-License-Identifier: Apache-2.0
+!! Internal: the mesh and placements on its axes. Use the module `ostraka`.
+module ostraka_mesh
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use ostraka_c
+  use ostraka_support, only: conclude, decimal, from_c_axis, to_c_axis, to_c_string, to_c_strings
+  use ostraka_types, only: OSTRAKA_INVALID_ARGUMENT, OSTRAKA_KIND_PARTIAL, OSTRAKA_KIND_REPLICATE, &
+    OSTRAKA_KIND_SHARD, OSTRAKA_SUM, ostraka_placement_t
+  implicit none
+  private
+  public :: ostraka_mesh_t, ostraka_mesh_create, ostraka_partial, ostraka_replicate, ostraka_shard
+  public :: mesh_handle
+
+  !! The ranks of a communicator on named axes, outermost first. Assignment copies the handle, not the mesh.
+  type :: ostraka_mesh_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure, public :: create
+    procedure, public :: destroy
+    procedure, public :: dims
+    procedure, public :: rank => mesh_rank
+    procedure, public :: size => mesh_size
+    procedure, public :: axis => axis_of_name
+    procedure, public :: axis_size
+    procedure, public :: coordinate
+  end type
+
+  !! `mesh%create` as a procedure; the module ostraka_mpi_f08 adds the form for type(MPI_Comm).
+  interface ostraka_mesh_create
+    module procedure create
+  end interface
+
+  interface
+    integer(c_int32_t) function comm_size(comm) bind(c, name='ostraka_fortran_comm_size')
+      import :: c_int, c_int32_t
+      integer(c_int), value :: comm
+    end function
+  end interface
+
+contains
+
+  !! Creates a mesh over the communicator, which is duplicated. Collective over `comm`. Overwrites the handle.
+  !! `sizes`: ranks per axis, default all ranks on one axis; `names`: one per axis, default 'axis0', 'axis1', ...
+  subroutine create(self, comm, sizes, names, ierr)
+    class(ostraka_mesh_t), intent(out) :: self
+    integer, intent(in) :: comm
+    integer(int32), intent(in), optional :: sizes(:)
+    character(*), intent(in), optional :: names(:)
+    integer(int32), intent(out), optional :: ierr
+    character(kind=c_char), allocatable, target :: c_names(:,:)
+    type(c_ptr), allocatable :: name_addresses(:)
+    integer(int32), allocatable :: ranks(:)
+    integer(int32) :: status
+
+    if (present(sizes)) then
+      allocate(ranks, source=sizes)
+    else
+      allocate(ranks(1), source=comm_size(int(comm, c_int)))
+    end if
+    if (present(names)) then
+      if (size(names) /= size(ranks)) then
+        call conclude('mesh%create', OSTRAKA_INVALID_ARGUMENT, ierr, decimal(size(names, kind=int64)) // &
+          ' names for ' // decimal(size(ranks, kind=int64)) // ' axes')
+        return
+      end if
+      call to_c_strings(names, c_names, name_addresses)
+    end if
+    ! name_addresses not allocated counts as absent: NULL
+    status = c_mesh_create_f(int(comm, c_int), size(ranks, kind=int32), ranks, name_addresses, self%handle)
+    call conclude('mesh%create', status, ierr)
+  end subroutine
+
+  !! Destroys the mesh. Collective when nothing else (buffers, contexts) uses its communicators. Nulls the handle.
+  subroutine destroy(self, ierr)
+    class(ostraka_mesh_t), intent(inout) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('mesh%destroy', c_mesh_destroy(self%handle), ierr)
+  end subroutine
+
+  !! Number of axes.
+  subroutine dims(self, count, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    integer(int32), intent(out) :: count
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('mesh%dims', c_mesh_dims(self%handle, count), ierr)
+  end subroutine
+
+  !! This rank, from 0 as in MPI.
+  subroutine mesh_rank(self, rank, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    integer(int32), intent(out) :: rank
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('mesh%rank', c_mesh_rank(self%handle, rank), ierr)
+  end subroutine
+
+  !! Number of ranks.
+  subroutine mesh_size(self, size, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    integer(int32), intent(out) :: size
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('mesh%size', c_mesh_size(self%handle, size), ierr)
+  end subroutine
+
+  !! The number of the axis of that name, from 1 at the outermost axis.
+  subroutine axis_of_name(self, name, axis, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(out) :: axis
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: c_axis, status
+
+    c_axis = 0
+    status = c_mesh_axis(self%handle, to_c_string(name), c_axis)
+    axis = from_c_axis(c_axis)
+    call conclude('mesh%axis', status, ierr)
+  end subroutine
+
+  !! Number of ranks on an axis.
+  subroutine axis_size(self, axis, size, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    integer(int32), intent(in) :: axis
+    integer(int32), intent(out) :: size
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('mesh%axis_size', c_mesh_axis_size(self%handle, to_c_axis(axis), size), ierr)
+  end subroutine
+
+  !! This rank's place on an axis, from 0 like a rank.
+  subroutine coordinate(self, axis, place, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    integer(int32), intent(in) :: axis
+    integer(int32), intent(out) :: place
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('mesh%coordinate', c_mesh_coordinate(self%handle, to_c_axis(axis), place), ierr)
+  end subroutine
+
+  !! The whole range on every rank of the axis.
+  pure type(ostraka_placement_t) function ostraka_replicate()
+    ostraka_replicate = ostraka_placement_t(OSTRAKA_KIND_REPLICATE, OSTRAKA_SUM)
+  end function
+
+  !! A contiguous part of the range on each rank of the axis.
+  pure type(ostraka_placement_t) function ostraka_shard()
+    ostraka_shard = ostraka_placement_t(OSTRAKA_KIND_SHARD, OSTRAKA_SUM)
+  end function
+
+  !! The whole range, still to be reduced over the axis by `op`: OSTRAKA_SUM (default) or OSTRAKA_MEAN.
+  pure type(ostraka_placement_t) function ostraka_partial(op)
+    integer(int32), intent(in), optional :: op
+
+    ostraka_partial = ostraka_placement_t(OSTRAKA_KIND_PARTIAL, OSTRAKA_SUM)
+    if (present(op)) ostraka_partial%op = op
+  end function
+
+  !! The C handle, for the other modules of this library.
+  pure type(c_ptr) function mesh_handle(mesh)
+    class(ostraka_mesh_t), intent(in) :: mesh
+
+    mesh_handle = mesh%handle
+  end function
+end module

@@ -1,0 +1,117 @@
+! SPDX-License-Identifier: Apache-2.0
+!! Internal: the numbers and structs of the C headers (status.h, types.h, fsdp.h, optim.h). Use the module `ostraka`.
+module ostraka_types
+  use, intrinsic :: iso_c_binding, only: c_double, c_int32_t, c_int64_t, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: int32
+  implicit none
+  public
+  private :: c_double, c_int32_t, c_int64_t, c_null_ptr, c_ptr, int32
+
+  !! Status numbers, see `ostraka_status_meaning`.
+  integer(int32), parameter :: OSTRAKA_OK = 0
+  integer(int32), parameter :: OSTRAKA_INVALID_ARGUMENT = 10
+  integer(int32), parameter :: OSTRAKA_INVALID_STATE = 11
+  integer(int32), parameter :: OSTRAKA_INVALID_HANDLE = 12
+  integer(int32), parameter :: OSTRAKA_SHAPE_MISMATCH = 13
+  integer(int32), parameter :: OSTRAKA_TYPE_MISMATCH = 14
+  integer(int32), parameter :: OSTRAKA_NOT_SUPPORTED = 20
+  integer(int32), parameter :: OSTRAKA_OUT_OF_MEMORY = 30
+  integer(int32), parameter :: OSTRAKA_INPUT_OUTPUT = 40
+  integer(int32), parameter :: OSTRAKA_COMMUNICATION = 50
+  integer(int32), parameter :: OSTRAKA_RANKS_DISAGREE = 51
+  integer(int32), parameter :: OSTRAKA_TIME_OUT = 52
+  integer(int32), parameter :: OSTRAKA_USER_FAILURE = 53
+  integer(int32), parameter :: OSTRAKA_FAILED = 60
+  integer(int32), parameter :: OSTRAKA_INTERNAL = 90
+
+  !! Element types. Raw access to BF16 and F16 is integer(int16), to U8 integer(int8).
+  integer(int32), parameter :: OSTRAKA_F64 = 0
+  integer(int32), parameter :: OSTRAKA_F32 = 1
+  integer(int32), parameter :: OSTRAKA_BF16 = 2
+  integer(int32), parameter :: OSTRAKA_F16 = 3
+  integer(int32), parameter :: OSTRAKA_I64 = 4
+  integer(int32), parameter :: OSTRAKA_I32 = 5
+  integer(int32), parameter :: OSTRAKA_U8 = 6
+
+  !! Kinds of a placement (C: OSTRAKA_REPLICATE ...; Fortran ignores case, and ostraka_replicate() is a function here).
+  integer(int32), parameter :: OSTRAKA_KIND_REPLICATE = 0
+  integer(int32), parameter :: OSTRAKA_KIND_SHARD = 1
+  integer(int32), parameter :: OSTRAKA_KIND_PARTIAL = 2
+
+  !! Reductions.
+  integer(int32), parameter :: OSTRAKA_SUM = 0
+  integer(int32), parameter :: OSTRAKA_MEAN = 1
+
+  !! Layout policies.
+  integer(int32), parameter :: OSTRAKA_REFERENCE = 0
+  integer(int32), parameter :: OSTRAKA_PLANNED = 1
+
+  !! Recipes of fully sharded data parallelism.
+  integer(int32), parameter :: OSTRAKA_NO_SHARD = 0
+  integer(int32), parameter :: OSTRAKA_ZERO_3 = 3
+
+  !! Versions of the structs below.
+  integer(int32), parameter :: FSDP_CONFIG_VERSION = 1
+  integer(int32), parameter :: MEMORY_REPORT_VERSION = 1
+  integer(int32), parameter :: ADAMW_CONFIG_VERSION = 1
+  integer(int32), parameter :: SGD_CONFIG_VERSION = 1
+
+  !! A parameter has at most this many dimensions (room for extents in ostraka_fsdp_module_parameter_shape).
+  integer, parameter :: MAX_PARAMETER_DIMS = 8
+
+  !! One placement on one mesh axis, made by ostraka_replicate(), ostraka_shard() or ostraka_partial(op).
+  type, bind(c) :: ostraka_placement_t
+    integer(c_int32_t) :: kind = OSTRAKA_KIND_REPLICATE
+    integer(c_int32_t) :: op = OSTRAKA_SUM
+  end type
+
+  !! A shape as C sees it: extents in C order.
+  type, bind(c) :: c_shape_t
+    integer(c_int32_t) :: ndim = 0
+    type(c_ptr) :: extents = c_null_ptr
+  end type
+
+  type, bind(c) :: c_fsdp_config_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: recipe
+    integer(c_int32_t) :: reduction
+    integer(c_int32_t) :: gradient_slots
+    integer(c_int32_t) :: broadcast
+    integer(c_int32_t) :: main_dtype
+  end type
+
+  !! Bytes on this rank: weights at rest, main gradients, moments, gathered weights and gradient slots now and at most;
+  !! num_elements: elements of the whole model over all ranks, without padding.
+  type, bind(c) :: ostraka_memory_report_t
+    integer(c_int64_t) :: struct_size = 0
+    integer(c_int32_t) :: version = 0
+    integer(c_int32_t) :: reserved = 0
+    integer(c_int64_t) :: parameters = 0
+    integer(c_int64_t) :: gradients = 0
+    integer(c_int64_t) :: optimizer_state = 0
+    integer(c_int64_t) :: transient = 0
+    integer(c_int64_t) :: transient_peak = 0
+    integer(c_int64_t) :: num_elements = 0
+  end type
+
+  type, bind(c) :: c_adamw_config_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: reserved
+    real(c_double) :: learning_rate
+    real(c_double) :: beta1
+    real(c_double) :: beta2
+    real(c_double) :: epsilon
+    real(c_double) :: weight_decay
+  end type
+
+  type, bind(c) :: c_sgd_config_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: reserved
+    real(c_double) :: learning_rate
+    real(c_double) :: momentum
+    real(c_double) :: weight_decay
+  end type
+end module

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/environment.hpp>
+#include <ostraka/base/error.hpp>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace ostraka::environment {
+
+bool check() {
+  const char* text = std::getenv("OSTRAKA_CHECK");
+  return text != nullptr && std::string_view(text) != "0" && std::string_view(text) != "";
+}
+
+double timeout_seconds() {
+  const char* text = std::getenv("OSTRAKA_TIMEOUT_S");
+  if (text == nullptr || *text == '\0')
+    return 300;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  expect(*end == '\0' && seconds >= 0, Status::INVALID_ARGUMENT,
+         "OSTRAKA_TIMEOUT_S: expected a number of seconds >= 0, found '", text, "'");
+  return seconds;
+}
+
+int log_level() {
+  const char* text = std::getenv("OSTRAKA_LOG_LEVEL");
+  const std::string_view level = text == nullptr ? "none" : text;
+  constexpr std::string_view names[] = {"none", "error", "warn", "info", "debug"};
+  for (int i = 0; i < 5; ++i)
+    if (level == names[i])
+      return i;
+  fail(Status::INVALID_ARGUMENT, "OSTRAKA_LOG_LEVEL: expected none, error, warn, info or debug, found '", level, "'");
+}
+
+} // namespace ostraka::environment

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Environment variables of the library, read in one place.
+#pragma once
+
+#include <ostraka/base/export.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace ostraka::environment {
+
+/// OSTRAKA_CHECK=1: fill released memory with NaN, so that a stale pointer shows. Default off.
+OSTRAKA_API bool check();
+
+/// OSTRAKA_TIMEOUT_S: seconds that a wait for peers may take, 0 = for ever. Default 300.
+OSTRAKA_API double timeout_seconds();
+
+/// OSTRAKA_LOG_LEVEL: none (default), error, warn, info or debug, as 0 ... 4.
+OSTRAKA_API int log_level();
+
+} // namespace ostraka::environment

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/checked.hpp>
+#include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/buffer/execute.hpp>
+#include <ostraka/buffer/kernels.hpp>
+#include <ostraka/buffer/plan.hpp>
+
+#include <algorithm>
+
+namespace ostraka::buffer {
+
+namespace {
+
+// Synchronous operations run on the caller's thread.
+std::shared_ptr<runtime::Stream> compute_stream(const DBuffer& buffer) {
+  expect(buffer.storage()->device() == runtime::Device::host, Status::NOT_SUPPORTED,
+         "buffer: device memory needs the NCCL back end, which this version does not have");
+  return runtime::make_host_compute_stream();
+}
+
+layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& placements, const LayoutPtr& layout) {
+  expect(mesh != nullptr, Status::INVALID_ARGUMENT, "buffer: the mesh is null");
+  expect(layout != nullptr, Status::INVALID_ARGUMENT, "buffer: the layout is null");
+  layout::validate(placements, mesh->dims());
+  return layout->local_range(placements, mesh->position());
+}
+
+void check_average_type(const layout::Placements& placements, DType dtype) {
+  const bool averages = std::any_of(placements.begin(), placements.end(), [](const layout::Placement& placement) {
+    return placement == layout::partial(layout::ReduceOp::avg);
+  });
+  expect(!averages || is_floating(dtype), Status::TYPE_MISMATCH, "buffer: Partial(avg) of ", name(dtype),
+         " is not defined; expected a floating type or Partial(sum)");
+}
+
+void check_out(const DBuffer& out, const DBuffer& from, const layout::Placements& placements, DType dtype,
+               const char* operation) {
+  expect(out.is_valid(), Status::INVALID_ARGUMENT, operation, ": out refers to no buffer");
+  expect(out.mesh() == from.mesh(), Status::INVALID_ARGUMENT, operation, ": out is on another mesh");
+  expect(out.placements() == placements, Status::INVALID_ARGUMENT, operation, ": out has placements ",
+         layout::to_string(out.placements()), ", expected ", layout::to_string(placements));
+  expect(*out.layout() == *from.layout(), Status::SHAPE_MISMATCH, operation, ": out has another layout");
+  expect(out.dtype() == dtype, Status::TYPE_MISMATCH, operation, ": out holds ", name(out.dtype()), ", expected ",
+         name(dtype));
+  expect(out.storage()->device() == from.storage()->device(), Status::INVALID_ARGUMENT, operation,
+         ": out is on another device");
+}
+
+bool is_zero(const std::byte* data, std::int64_t bytes) {
+  return std::all_of(data, data + bytes, [](std::byte value) { return value == std::byte{0}; });
+}
+
+} // namespace
+
+DBuffer::DBuffer(MeshPtr mesh, layout::Placements placements, LayoutPtr layout, DType dtype, Allocation allocation)
+    : mesh_(std::move(mesh)), placements_(std::move(placements)), layout_(std::move(layout)), dtype_(dtype),
+      range_(checked_range(mesh_, placements_, layout_)) {
+  check_average_type(placements_, dtype_);
+  const auto arena = allocation.arena ? allocation.arena : mesh_->arena();
+  const std::int64_t bytes = multiply(range_.size(), size_of(dtype_), "buffer: bytes");
+  storage_ = std::make_shared<memory::Storage>(arena, bytes, allocation.kind, allocation.allocate);
+  if (allocation.allocate)
+    fill_zero(*this, *compute_stream(*this));
+}
+
+DBuffer DBuffer::empty(MeshPtr mesh, layout::Placements placements, std::vector<layout::Shape> shapes, DType dtype) {
+  expect(mesh != nullptr, Status::INVALID_ARGUMENT, "empty: the mesh is null");
+  auto layout = std::make_shared<layout::GlobalLayout>(layout::build_reference(std::move(shapes), mesh->size()));
+  return DBuffer(std::move(mesh), std::move(placements), std::move(layout), dtype);
+}
+
+DBuffer DBuffer::from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr mesh, layout::Placements placements,
+                              LayoutPtr layout, DType dtype) {
+  DBuffer buffer;
+  buffer.range_ = checked_range(mesh, placements, layout);
+  check_average_type(placements, dtype);
+  buffer.mesh_ = std::move(mesh);
+  buffer.placements_ = std::move(placements);
+  buffer.layout_ = std::move(layout);
+  buffer.dtype_ = dtype;
+  buffer.storage_ = std::move(storage);
+  expect(buffer.storage_->bytes() >= buffer.bytes(), Status::SHAPE_MISMATCH, "from_storage: expected at least ",
+         buffer.bytes(), " bytes, found ", buffer.storage_->bytes());
+  return buffer;
+}
+
+DBuffer DBuffer::from_local(void* data, std::int64_t count, MeshPtr mesh, layout::Placements placements,
+                            LayoutPtr layout, DType dtype, Padding padding) {
+  const std::int64_t expected = checked_range(mesh, placements, layout).size();
+  expect(count == expected, Status::SHAPE_MISMATCH, "from_local: expected ", expected,
+         " elements, the local range of this rank, found ", count);
+  expect(data != nullptr || count == 0, Status::INVALID_ARGUMENT, "from_local: the address is null");
+  const DBuffer buffer =
+      from_storage(std::make_shared<memory::Storage>(data, count * size_of(dtype), runtime::Device::host),
+                   std::move(mesh), std::move(placements), std::move(layout), dtype);
+  if (padding == Padding::clear) {
+    clear_padding(buffer, *compute_stream(buffer));
+    return buffer;
+  }
+  const auto* begin = static_cast<const std::byte*>(data);
+  for (const layout::Range& gap : buffer.layout_->gaps(buffer.range_))
+    expect(is_zero(begin + (gap.begin - buffer.range_.begin) * size_of(dtype), gap.size() * size_of(dtype)),
+           Status::INVALID_ARGUMENT, "from_local: padding at local elements [", gap.begin - buffer.range_.begin, ", ",
+           gap.end - buffer.range_.begin, ") is not zero; clear it or ask for it to be cleared");
+  return buffer;
+}
+
+DBuffer DBuffer::distribute_tensors(std::span<const void* const> tensors, std::vector<layout::Shape> shapes,
+                                    DType dtype, MeshPtr mesh, layout::Placements placements, LayoutPtr layout) {
+  expect(mesh != nullptr, Status::INVALID_ARGUMENT, "distribute_tensors: the mesh is null");
+  expect(!tensors.empty(), Status::INVALID_ARGUMENT, "distribute_tensors: expected at least one tensor, found none");
+  expect(tensors.size() == shapes.size(), Status::INVALID_ARGUMENT, "distribute_tensors: ", tensors.size(),
+         " tensors but ", shapes.size(), " shapes");
+  expect(layout == nullptr || layout->shapes() == shapes, Status::SHAPE_MISMATCH,
+         "distribute_tensors: the layout was built for other shapes");
+  if (layout == nullptr)
+    layout = std::make_shared<layout::GlobalLayout>(layout::build_reference(std::move(shapes), mesh->size()));
+  DBuffer buffer(std::move(mesh), std::move(placements), layout, dtype);
+  for (int i = 0; i < layout->num_tensors(); ++i)
+    buffer.copy_from(i, tensors[i], layout->tensor_range(i).size(), dtype);
+  return buffer;
+}
+
+void DBuffer::copy_from(int index, const void* tensor, std::int64_t count, DType source_dtype) {
+  const TensorRange own = tensor_range(index);
+  const std::int64_t whole = layout_->tensor_range(index).size();
+  expect(count == whole, Status::SHAPE_MISMATCH, "copy_from: tensor ", index, " ",
+         layout::to_string(layout_->shape(index)), " has ", whole, " elements, found ", count);
+  expect(tensor != nullptr || whole == 0, Status::INVALID_ARGUMENT, "copy_from: the address of tensor ", index,
+         " is null");
+  if (own.count == 0)
+    return;
+  const void* from = static_cast<const std::byte*>(tensor) + own.offset * size_of(source_dtype);
+  compute_stream(*this)->launch("copy_from", [&](const runtime::Execution& execution) {
+    kernels::cast(execution, from, source_dtype, own.data, dtype_, own.count);
+  });
+}
+
+void DBuffer::reallocate_storage() {
+  storage_->reallocate();
+  clear_padding(*this, *compute_stream(*this));
+}
+
+DBuffer DBuffer::relabel(layout::Placements placements, layout::Range range) const {
+  DBuffer result = *this;
+  result.byte_offset_ += (range.begin - range_.begin) * size_of(dtype_);
+  result.range_ = range;
+  result.placements_ = std::move(placements);
+  return result;
+}
+
+DBuffer DBuffer::view(layout::Placements placements) const {
+  const layout::Range range = checked_range(mesh_, placements, layout_);
+  check_average_type(placements, dtype_);
+  expect(range_.contains(range), Status::INVALID_ARGUMENT, "DBuffer::view: [", range.begin, ", ", range.end, ") under ",
+         layout::to_string(placements), " is not contained in [", range_.begin, ", ", range_.end, ") under ",
+         layout::to_string(placements_), "; redistribute gathers it");
+  return relabel(std::move(placements), range);
+}
+
+DBuffer DBuffer::cast(DType dtype, const DBuffer* out) const {
+  if (out != nullptr)
+    check_out(*out, *this, placements_, dtype, "cast");
+  else if (dtype == dtype_)
+    return *this;
+  expect(dtype == dtype_ || (is_floating(dtype) && is_floating(dtype_)), Status::NOT_SUPPORTED, "cast: from ",
+         name(dtype_), " to ", name(dtype), "; only floating types are converted");
+  const DBuffer result = out != nullptr ? *out : DBuffer(mesh_, placements_, layout_, dtype, {storage_->arena()});
+  buffer::cast(*this, result, *compute_stream(*this));
+  return result;
+}
+
+DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out) const {
+  const auto steps = plan_redistribute(placements_, placements);
+  if (out != nullptr)
+    check_out(*out, *this, placements, dtype_, "redistribute");
+  const bool moves = std::any_of(steps.begin(), steps.end(), [](const auto& step) { return step.axis >= 0; });
+  if (out == nullptr && !moves)
+    return view(std::move(placements));
+  const DBuffer result =
+      out != nullptr ? *out : DBuffer(mesh_, std::move(placements), layout_, dtype_, {storage_->arena()});
+  buffer::redistribute(*this, result, *compute_stream(*this), mesh_->communicators());
+  return result;
+}
+
+DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,
+                             const DBuffer* out) const {
+  expect(axis >= 0 && axis < mesh_->dims(), Status::INVALID_ARGUMENT, operation, ": expected an axis from 0 to ",
+         mesh_->dims() - 1, ", found ", axis);
+  expect(placements_[axis].kind == from.kind, Status::INVALID_ARGUMENT, operation, ": axis ", axis, " has placement ",
+         layout::to_string({&placements_[axis], 1}), ", expected ", layout::to_string({&from, 1}));
+  layout::Placements placements = placements_;
+  placements[axis] = to;
+  return redistribute(std::move(placements), out);
+}
+
+DBuffer DBuffer::allgather(int axis, const DBuffer* out) const {
+  return change_axis(axis, layout::shard(), layout::replicate(), "allgather", out);
+}
+
+DBuffer DBuffer::allreduce(int axis, const DBuffer* out) const {
+  return change_axis(axis, layout::partial(), layout::replicate(), "allreduce", out);
+}
+
+DBuffer DBuffer::reduce_scatter(int axis, const DBuffer* out) const {
+  return change_axis(axis, layout::partial(), layout::shard(), "reduce_scatter", out);
+}
+
+TensorRange DBuffer::tensor_range(int index) const {
+  const layout::Range tensor = layout_->tensor_range(index);
+  const layout::Range own = layout::intersect(tensor, range_);
+  if (own.size() == 0)
+    return {nullptr, 0, std::clamp<std::int64_t>(range_.begin - tensor.begin, 0, tensor.size())};
+  auto* begin = static_cast<std::byte*>(data());
+  return {begin + (own.begin - range_.begin) * size_of(dtype_), own.size(), own.begin - tensor.begin};
+}
+
+TensorView DBuffer::tensor_view(int index) const {
+  const TensorRange own = tensor_range(index);
+  layout::Shape shape = layout_->shape(index);
+  const std::int64_t row = std::max<std::int64_t>(layout::row_numel(shape), 1);
+  expect(own.offset % row == 0 && own.count % row == 0, Status::NOT_SUPPORTED, "tensor_view: this rank's elements [",
+         own.offset, ", ", own.offset + own.count, ") of tensor ", index, " ", layout::to_string(shape),
+         " are not whole rows of ", row, "; use tensor_range");
+  if (!shape.empty())
+    shape[0] = own.count / row;
+  else if (own.count == 0)
+    shape = {0};
+  return {own.data, std::move(shape), own.offset / row};
+}
+
+} // namespace ostraka::buffer

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/comm/agreement.hpp>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace ostraka::comm {
+
+namespace {
+
+using Operation = std::function<void(runtime::Stream&, Operand)>;
+
+// Runs a collective on a copy of `data` that outlives a time-out, and brings the result back.
+void exchange(void* data, std::size_t bytes, const Operation& operation) {
+  auto storage = std::make_shared<memory::Storage>(memory::make_host_arena(), static_cast<std::int64_t>(bytes),
+                                                   memory::Kind::other);
+  auto* begin = static_cast<std::byte*>(data);
+  std::copy(begin, begin + bytes, storage->data());
+  operation(*runtime::make_host_compute_stream(), {storage, 0});
+  std::copy(storage->data(), storage->data() + bytes, begin);
+}
+
+template <std::size_t N>
+void maximum(Communicator& group, std::array<std::int64_t, N>& values) {
+  exchange(values.data(), sizeof values, [&](runtime::Stream& stream, Operand operand) {
+    group.allreduce(stream, std::move(operand), N, DType::i64, Reduction::max);
+  });
+}
+
+void broadcast(Communicator& group, void* data, std::size_t bytes, int root) {
+  exchange(data, bytes, [&](runtime::Stream& stream, Operand operand) {
+    group.broadcast(stream, std::move(operand), static_cast<std::int64_t>(bytes), root);
+  });
+}
+
+} // namespace
+
+void agree_on_status(Communicator& group, const std::optional<Error>& error) {
+  std::array<std::int64_t, 1> largest{error ? group.size() - group.rank() : 0}; // the lowest failing rank wins
+  maximum(group, largest);
+  if (largest[0] == 0)
+    return;
+  const int root = group.size() - static_cast<int>(largest[0]);
+  std::array<std::int64_t, 2> head{};
+  std::string text;
+  if (group.rank() == root) {
+    text = "rank " + std::to_string(root) + ": " + error->what();
+    head = {static_cast<std::int64_t>(error->status()), static_cast<std::int64_t>(text.size())};
+  }
+  broadcast(group, head.data(), sizeof head, root);
+  text.resize(static_cast<std::size_t>(head[1]));
+  broadcast(group, text.data(), text.size(), root);
+  throw Error(static_cast<Status>(head[0]), text);
+}
+
+void agree_on_value(Communicator& group, std::int64_t value, const std::string& what) {
+  std::array<std::int64_t, 2> extremes{value, -value};
+  maximum(group, extremes);
+  expect(extremes[0] == -extremes[1], Status::RANKS_DISAGREE, what, ": the ", group.size(), " ranks of ", group.name(),
+         " differ");
+}
+
+} // namespace ostraka::comm

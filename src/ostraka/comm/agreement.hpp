@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocking agreements of a group, for set-up calls and the end of a step. Collective over the communicator.
+#pragma once
+
+#include <ostraka/base/error.hpp>
+#include <ostraka/comm/communicator.hpp>
+
+#include <optional>
+#include <span>
+
+namespace ostraka::comm {
+
+/// One failure for all: when any rank passes an error, every rank throws that of the lowest such rank, with the rank in
+/// the message.
+OSTRAKA_API void agree_on_status(Communicator& group, const std::optional<Error>& error);
+
+/// Throws RANKS_DISAGREE on every rank unless all pass the same number; `what` says what was compared.
+OSTRAKA_API void agree_on_value(Communicator& group, std::int64_t value, const std::string& what);
+
+/// Runs `body` on every rank; when it throws an Error anywhere, all ranks throw that error.
+template <class Body>
+void together(Communicator& group, Body&& body) {
+  std::optional<Error> error;
+  try {
+    body();
+  } catch (const Error& caught) {
+    error = caught;
+  }
+  agree_on_status(group, error);
+}
+
+} // namespace ostraka::comm

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/hash.hpp>
+#include <ostraka/comm/agreement.hpp>
+#include <ostraka/comm/backend.hpp>
+#include <ostraka/fsdp/fsdp_context.hpp>
+#include <ostraka/runtime/lifetime.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace ostraka::fsdp {
+
+namespace {
+
+void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
+  placements_of(config.recipe, mesh.dims(), config.reduction);
+  expect(mesh.dims() == 1, Status::NOT_SUPPORTED, "context: expected a mesh of one axis in this version, found ",
+         mesh.dims());
+  expect(config.gradient_slots >= 1, Status::INVALID_ARGUMENT, "context: expected gradient_slots >= 1, found ",
+         config.gradient_slots);
+  expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::avg,
+         Status::INVALID_ARGUMENT, "context: expected the reduction sum (0) or mean (1), found ",
+         static_cast<std::int32_t>(config.reduction));
+  expect(!config.main_dtype || *config.main_dtype == DType::f64 || *config.main_dtype == DType::f32,
+         Status::TYPE_MISMATCH, "context: expected a main type of f64 or f32, found ",
+         config.main_dtype ? name(*config.main_dtype) : "none");
+}
+
+std::int64_t hash_of(const ContextConfig& config) {
+  const auto main = config.main_dtype ? static_cast<std::int32_t>(*config.main_dtype) : -1;
+  return Hash().add(config.recipe).add(config.reduction).add(config.gradient_slots).add(config.broadcast).add(main).value();
+}
+
+} // namespace
+
+std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextConfig config) {
+  runtime::require_initialized("context");
+  expect(mesh != nullptr, Status::INVALID_ARGUMENT, "context: the mesh is null");
+  comm::Communicator& all = *mesh->communicators().all;
+  comm::together(all, [&] { check_config(*mesh, config); });
+  comm::agree_on_value(all, hash_of(config), "context: configuration");
+  return std::shared_ptr<FsdpContext>(new FsdpContext(std::move(mesh), config));
+}
+
+FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
+  mesh::Communicators communicators = mesh->make_communicators("fsdp context");
+  auto arena = comm::make_arena(*communicators.all);
+  const auto placements = placements_of(config.recipe, mesh->dims(), config.reduction);
+  resources_ = std::make_shared<Resources>(Resources{
+      std::move(mesh), config, placements, std::move(communicators), arena, runtime::make_host_compute_stream(),
+      runtime::make_host_queue("gather"), runtime::make_host_queue("reduce"),
+      GradientSlots(arena, config.gradient_slots)});
+}
+
+FsdpContext::~FsdpContext() {
+  try {
+    if (terminal_cause_.empty())
+      for (auto& module : modules_)
+        module->reshard_groups(); // waits for gathers in flight
+  } catch (const Error&) { // the communicator keeps what is in flight; there is nobody left to tell
+  }
+  resources_->is_open = false;
+  resources_->communicators = {};
+}
+
+FsdpModule& FsdpContext::add_module(std::string name) {
+  expect(!is_finalized_, Status::INVALID_STATE, "add_module('", name, "'): the context is finalised");
+  expect(!name.empty(), Status::INVALID_ARGUMENT, "add_module: the name is empty");
+  for (const auto& module : modules_)
+    expect(module->name() != name, Status::INVALID_ARGUMENT, "add_module: '", name, "' exists already");
+  modules_.push_back(std::make_unique<FsdpModule>(*this, std::move(name), static_cast<int>(modules_.size())));
+  return *modules_.back();
+}
+
+void FsdpContext::finalize() {
+  communicate([&] {
+    comm::together(*resources_->communicators.all, [&] {
+      expect(!is_finalized_, Status::INVALID_STATE, "finalize: the context is finalised already");
+      for (const auto& module : modules_)
+        expect(module->is_built(), Status::INVALID_STATE, "finalize: module '", module->name(), "' is not built");
+    });
+    check_modules_agree();
+    check_or_broadcast_replicas();
+  });
+  std::int64_t slot_bytes = 0;
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      slot_bytes = std::max(slot_bytes, group->slot_bytes());
+  resources_->slots.reserve(slot_bytes);
+  std::vector<int> order(modules_.size());
+  std::iota(order.begin(), order.end(), 0);
+  forward_order_.expect_first(order);
+  std::reverse(order.begin(), order.end());
+  backward_order_.expect_first(order);
+  is_finalized_ = true;
+}
+
+void FsdpContext::check_modules_agree() {
+  Hash names;
+  for (const auto& module : modules_)
+    names.add(module->name());
+  comm::agree_on_value(*resources_->communicators.all, names.value(), "finalize: names and order of the modules");
+}
+
+// Ranges that several ranks hold must be equal, or the ranks would train different networks.
+void FsdpContext::check_or_broadcast_replicas() {
+  comm::Communicator& all = *resources_->communicators.all;
+  if (resources_->config.recipe != Recipe::no_shard)
+    return;
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups()) {
+      const buffer::DBuffer& weight = group->main_weight();
+      if (resources_->config.broadcast) {
+        all.broadcast(*resources_->compute, {weight.storage(), weight.byte_offset()}, weight.bytes(), 0);
+        group->refresh();
+        continue;
+      }
+      for (int i = 0; i < group->layout().num_tensors(); ++i) {
+        const buffer::TensorRange range = weight.tensor_range(i);
+        const auto bytes = static_cast<std::size_t>(range.count * size_of(weight.dtype()));
+        comm::agree_on_value(all, Hash().bytes(range.data, bytes).value(),
+                             "finalize: values of the replicated parameter '" + group->full_name(i) +
+                                 "' (set the same on every rank, or ask for broadcast)");
+      }
+    }
+}
+
+// --- the step
+
+void FsdpContext::finish_backward() {
+  require_finalized("finish_backward");
+  expect(!is_in_inference_, Status::INVALID_STATE,
+         "finish_backward: not allowed between begin_inference and end_inference");
+  communicate([&] {
+    for (const auto& module : modules_)
+      if (module->phase() != FsdpModule::Phase::resting)
+        record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() + "' is still in its " +
+                                                        fsdp::name(module->phase()) + " phase"));
+    drain_step();
+    resources_->compute->wait(resources_->reduce->record());
+    std::optional<Error> failure = std::move(step_failure_);
+    step_failure_.reset();
+    try {
+      comm::agree_on_status(*resources_->communicators.all, failure);
+    } catch (...) {
+      end_pass(true);
+      throw;
+    }
+    end_pass(false);
+  });
+}
+
+// Does what this rank still owes the others: hooks without arithmetic after a failure, reductions of modules whose uses
+// did not all go backward.
+void FsdpContext::drain_step() {
+  is_draining_ = true;
+  if (step_failure_) {
+    for (const auto& module : modules_) {
+      if (module->phase() == FsdpModule::Phase::forward)
+        module->post_forward();
+      if (module->phase() == FsdpModule::Phase::backward)
+        module->post_backward();
+    }
+    if (!backward_order_.has_started())
+      while (const auto next = forward_order_.next()) {
+        modules_[*next]->pre_forward();
+        modules_[*next]->post_forward();
+      }
+    while (const auto next = backward_order_.next()) {
+      if (modules_[*next]->backward_uses_ == modules_[*next]->forward_uses_)
+        break; // the recorded order does not fit this step
+      modules_[*next]->pre_backward();
+      modules_[*next]->post_backward();
+    }
+  }
+  for (const auto& module : modules_)
+    if (module->backward_uses_ > 0 && module->backward_uses_ < module->forward_uses_) {
+      record_failure(Error(Status::INVALID_STATE,
+                           "finish_backward: module '" + module->name() + "' went forward " +
+                               std::to_string(module->forward_uses_) + " times but backward " +
+                               std::to_string(module->backward_uses_) +
+                               " times; evaluate between begin_inference and end_inference"));
+      module->complete_gradients();
+    }
+  is_draining_ = false;
+}
+
+void FsdpContext::end_pass(bool failed) {
+  for (const auto& module : modules_)
+    module->finish_microbatch();
+  resources_->slots.release_storage();
+  if (failed) {
+    zero_grad();
+    forward_order_.cancel();
+    backward_order_.cancel();
+    return;
+  }
+  forward_order_.finish();
+  backward_order_.finish();
+}
+
+void FsdpContext::fail_step(const std::string& message) {
+  require_finalized("fail_step");
+  record_failure(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
+}
+
+void FsdpContext::record_failure(const Error& error) {
+  if (!step_failure_) // the first cause is the one to report
+    step_failure_ = error;
+}
+
+void FsdpContext::prefetch(Order& order) {
+  if (const auto next = order.next())
+    modules_[*next]->unshard_groups();
+}
+
+void FsdpContext::set_last_microbatch(bool is_last) {
+  require_finalized("set_last_microbatch");
+  is_last_microbatch_ = is_last;
+}
+
+void FsdpContext::zero_grad() {
+  require_finalized("zero_grad");
+  for (const auto& module : modules_)
+    expect(module->backward_uses_ == 0, Status::INVALID_STATE, "zero_grad: module '", module->name(),
+           "' is in a backward pass; call finish_backward first");
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      group->zero_grad();
+}
+
+// --- inference
+
+void FsdpContext::begin_inference() {
+  require_finalized("begin_inference");
+  expect(!is_in_inference_, Status::INVALID_STATE, "begin_inference: it was called already");
+  for (const auto& module : modules_)
+    module->require_phase(FsdpModule::Phase::resting, "begin_inference");
+  communicate([&] {
+    for (const auto& module : modules_)
+      module->unshard_groups();
+    for (const auto& module : modules_)
+      module->wait_unsharded();
+  });
+  is_in_inference_ = true;
+}
+
+void FsdpContext::end_inference() {
+  expect(is_in_inference_, Status::INVALID_STATE, "end_inference: begin_inference was not called");
+  is_in_inference_ = false;
+  communicate([&] {
+    for (const auto& module : modules_) {
+      module->phase_ = FsdpModule::Phase::resting; // a pass that was broken off is over
+      if (!module->is_pinned_)
+        module->reshard_groups();
+    }
+  });
+}
+
+// --- queries
+
+std::vector<buffer::NamedState> FsdpContext::named_states() const {
+  require_finalized("named_states");
+  std::vector<buffer::NamedState> states;
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      if (group->is_trainable())
+        states.push_back(group->named_state());
+  return states;
+}
+
+MemoryReport FsdpContext::memory() const {
+  const memory::Arena& arena = *resources_->arena;
+  MemoryReport report;
+  report.parameters = arena.usage(memory::Kind::parameters).in_use;
+  report.gradients = arena.usage(memory::Kind::gradients).in_use;
+  report.optimizer_state = arena.usage(memory::Kind::optimizer_state).in_use;
+  report.transient = arena.usage(memory::Kind::transient).in_use;
+  report.transient_peak = arena.usage(memory::Kind::transient).peak;
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      report.num_elements += group->layout().payload();
+  return report;
+}
+
+void FsdpContext::require_finalized(const std::string& operation) const {
+  require_usable();
+  expect(is_finalized_, Status::INVALID_STATE, operation, ": finalize the context first");
+}
+
+void FsdpContext::require_usable() const {
+  expect(terminal_cause_.empty(), Status::FAILED, "context: it failed earlier and can only be destroyed: ",
+         terminal_cause_);
+}
+
+} // namespace ostraka::fsdp

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step scheduler: streams, communicators, orders and the status of a step, shared by the modules of one or more
+// networks. Source: seed 002, spec/megatron_fsdp.md 3.6 - 3.8, design section 3 "FSDP", "Errors".
+#pragma once
+
+#include <ostraka/base/error.hpp>
+#include <ostraka/base/export.hpp>
+#include <ostraka/buffer/named_state.hpp>
+#include <ostraka/fsdp/fsdp_module.hpp>
+#include <ostraka/fsdp/order.hpp>
+#include <ostraka/fsdp/resources.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ostraka::fsdp {
+
+/// Bytes on this rank, and the size of the model.
+struct MemoryReport {
+  std::int64_t parameters = 0; ///< weights at rest, main weights included
+  std::int64_t gradients = 0;
+  std::int64_t optimizer_state = 0;
+  std::int64_t transient = 0; ///< gathered weights and gradient slots now
+  std::int64_t transient_peak = 0;
+  std::int64_t num_elements = 0; ///< of all parameters over all ranks, without padding
+};
+
+class OSTRAKA_API FsdpContext {
+public:
+  /// A context with communicators, arena and streams of its own. Collective over the mesh. INVALID_ARGUMENT for a
+  /// configuration that makes no sense, RANKS_DISAGREE for different ones, NOT_SUPPORTED for a mesh of several axes.
+  static std::shared_ptr<FsdpContext> create(buffer::MeshPtr mesh, ContextConfig config = {});
+  /// Collective, since communicators are freed.
+  ~FsdpContext();
+  FsdpContext(const FsdpContext&) = delete;
+  FsdpContext& operator=(const FsdpContext&) = delete;
+
+  /// Adds a module; the order of these calls is the expected order of the first forward pass. Local. The reference is
+  /// valid as long as the context.
+  FsdpModule& add_module(std::string name);
+  /// Ends set-up: all ranks must have built the same modules; replicated weights are compared, or copied from rank 0.
+  /// Collective. RANKS_DISAGREE names the module or parameter that differs.
+  void finalize();
+
+  /// Waits for all reductions and agrees on the status of the step: when any rank failed, all ranks throw that error
+  /// and all gradients since the last zero_grad are dropped. Collective.
+  void finish_backward();
+  /// This rank cannot go on with the present step: skip the remaining hooks and call finish_backward, which takes part
+  /// (with zero gradients) in what the other ranks still do, as far as the order of the last step, or of add_module,
+  /// tells. Local.
+  void fail_step(const std::string& message);
+  bool has_failed_step() const { return step_failure_.has_value(); }
+
+  /// Whether the next backward pass is the last of its optimizer step (the default). Equal on all ranks. Local.
+  void set_last_microbatch(bool is_last);
+  bool is_last_microbatch() const { return is_last_microbatch_; }
+  /// The next backward pass starts from zero. Local.
+  void zero_grad();
+
+  /// Between the two, weights are whole on every rank and forward hooks are local, any number per rank. Collective.
+  void begin_inference();
+  void end_inference();
+  bool is_in_inference() const { return is_in_inference_; }
+
+  /// The trainable parameters, a state per group; valid longer than the context, but then refuses updates.
+  std::vector<buffer::NamedState> named_states() const;
+  MemoryReport memory() const;
+
+  bool is_finalized() const { return is_finalized_; }
+  const buffer::MeshPtr& mesh() const { return resources_->mesh; }
+  const ContextConfig& config() const { return resources_->config; }
+
+private:
+  friend class FsdpModule;
+
+  FsdpContext(buffer::MeshPtr mesh, ContextConfig config);
+  void require_finalized(const std::string& operation) const;
+  void require_usable() const;
+  void check_modules_agree();
+  void check_or_broadcast_replicas();
+  void record_failure(const Error& error);
+  void prefetch(Order& order);
+  void drain_step();
+  void end_pass(bool failed);
+
+  // Runs an operation that communicates; a failure of the communication itself ends the context.
+  template <class Body>
+  void communicate(Body&& body);
+
+  std::shared_ptr<Resources> resources_;
+  std::vector<std::unique_ptr<FsdpModule>> modules_;
+  Order forward_order_;
+  Order backward_order_;
+  std::optional<Error> step_failure_; ///< of this rank, reported by finish_backward
+  std::string terminal_cause_;        ///< why nothing but destruction is possible any more
+  bool is_finalized_ = false;
+  bool is_last_microbatch_ = true;
+  bool is_in_inference_ = false;
+  bool is_draining_ = false;
+};
+
+template <class Body>
+void FsdpContext::communicate(Body&& body) {
+  require_usable();
+  try {
+    body();
+  } catch (const Error& error) {
+    const Status status = error.status();
+    if (status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED)
+      terminal_cause_ = error.what();
+    throw;
+  }
+}
+
+} // namespace ostraka::fsdp

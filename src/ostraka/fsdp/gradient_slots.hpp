@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ring of buffers into which producers write whole gradients and from which reductions read. A producer waits only
+// when the next slot is still being reduced.
+#pragma once
+
+#include <ostraka/memory/storage.hpp>
+#include <ostraka/runtime/stream.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace ostraka::fsdp {
+
+class GradientSlots {
+public:
+  GradientSlots(std::shared_ptr<memory::Arena> arena, int count) : arena_(std::move(arena)), count_(count) {}
+
+  /// Makes every slot at least `bytes` large. Set-up only: no slot may be in use.
+  void reserve(std::int64_t bytes);
+
+  /// Takes the next slot of the ring after its last reduction; adds one when all are bound to modules that have uses to
+  /// come. Contents undefined.
+  int acquire();
+  const std::shared_ptr<memory::Storage>& storage(int slot) const { return slots_[slot].storage; }
+  /// The producer is done; the slot is free again after `reduced`.
+  void release(int slot, runtime::Event reduced);
+
+  /// Gives all memory back; no slot may be in use and all reductions must be complete.
+  void release_storage();
+
+private:
+  struct Slot {
+    std::shared_ptr<memory::Storage> storage;
+    runtime::Event reduced;
+    bool is_bound = false;
+  };
+
+  std::shared_ptr<memory::Arena> arena_;
+  int count_;
+  std::int64_t bytes_ = 0;
+  std::vector<Slot> slots_;
+  int next_ = 0;
+};
+
+} // namespace ostraka::fsdp

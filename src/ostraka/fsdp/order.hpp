@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which modules run in a pass, recorded so that the next pass can gather ahead. Pure.
+#pragma once
+
+#include <ostraka/base/export.hpp>
+
+#include <optional>
+#include <vector>
+
+namespace ostraka::fsdp {
+
+class OSTRAKA_API Order {
+public:
+  /// What to expect before anything is recorded.
+  void expect_first(std::vector<int> modules);
+
+  /// `module` runs now. A pass that is complete starts over; one that leaves the recorded order is no longer predicted,
+  /// only recorded. Repeats are legal.
+  void visit(int module);
+  /// The module that runs next as far as the recorded order tells.
+  std::optional<int> next() const;
+  /// Ends the pass: what was visited becomes the recorded order, unless nothing was.
+  void finish();
+  /// Ends the pass and keeps the recorded order (the pass failed).
+  void cancel();
+
+  bool has_started() const { return !visited_.empty(); }
+
+private:
+  std::vector<int> recorded_;
+  std::vector<int> visited_;
+  bool follows_ = true;
+};
+
+} // namespace ostraka::fsdp

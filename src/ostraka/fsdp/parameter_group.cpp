@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/error.hpp>
+#include <ostraka/buffer/execute.hpp>
+#include <ostraka/fsdp/parameter_group.hpp>
+
+#include <algorithm>
+
+namespace ostraka::fsdp {
+
+namespace {
+
+using buffer::DBuffer;
+using memory::Kind;
+
+DType compute_dtype_of(DType storage) { return storage == DType::f64 ? DType::f64 : DType::f32; }
+
+DType main_dtype_of(DType storage, const ContextConfig& config) {
+  return config.main_dtype.value_or(compute_dtype_of(storage));
+}
+
+// Tensors at 64 bytes and segments at 16, in elements of the smallest type that this layout is used with.
+layout::Alignment alignment_of(DType storage, DType compute, DType main) {
+  const std::int64_t smallest = std::min({size_of(storage), size_of(compute), size_of(main)});
+  return {64 / smallest, 16 / smallest};
+}
+
+buffer::LayoutPtr plan_layout(const std::vector<ParameterSpec>& specs, int segments,
+                              const layout::Alignment& alignment) {
+  std::vector<layout::Shape> shapes;
+  for (const ParameterSpec& spec : specs)
+    shapes.push_back(spec.shape);
+  return std::make_shared<layout::GlobalLayout>(layout::build_planned(std::move(shapes), segments, alignment));
+}
+
+bool is_replicated(const layout::Placements& placements) {
+  return std::all_of(placements.begin(), placements.end(), [](const auto& placement) { return placement.is_replicate(); });
+}
+
+} // namespace
+
+ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name,
+                               std::vector<ParameterSpec> specs)
+    : resources_(std::move(resources)), module_name_(std::move(module_name)), specs_(std::move(specs)),
+      compute_dtype_(compute_dtype_of(specs_.front().dtype)), written_(specs_.size(), 0),
+      written_this_pass_(specs_.size(), 0) {
+  const DType storage = specs_.front().dtype;
+  const DType main = main_dtype_of(storage, resources_->config);
+  expect(!has_persistent_partial() || main == compute_dtype_, Status::NOT_SUPPORTED, "module '", module_name_,
+         "': no_shard hands out the main gradient itself, so the main type must be ", name(compute_dtype_), ", found ",
+         name(main));
+  const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
+  const RecipePlacements& placements = resources_->placements;
+  const layout::Placements everywhere(mesh->dims(), layout::replicate());
+  layout_ = plan_layout(specs_, mesh->size(), alignment_of(storage, compute_dtype_, main));
+
+  main_weight_ = DBuffer(mesh, placements.optimizer, layout_, main, {arena, Kind::parameters});
+  model_weight_ = main == storage && placements.parameter == placements.optimizer
+                      ? main_weight_
+                      : DBuffer(mesh, placements.parameter, layout_, storage, {arena, Kind::parameters});
+  gathered_ = is_replicated(placements.parameter)
+                  ? model_weight_
+                  : DBuffer(mesh, everywhere, layout_, storage, {arena, Kind::transient, false});
+  whole_ = storage == compute_dtype_ ? gathered_
+                                     : DBuffer(mesh, everywhere, layout_, compute_dtype_, {arena, Kind::transient, false});
+  if (!is_trainable())
+    return;
+  main_gradient_ = DBuffer(mesh, placements.optimizer, layout_, main, {arena, Kind::gradients});
+  if (has_persistent_partial())
+    partial_ = main_gradient_.view(placements.gradient);
+}
+
+bool ParameterGroup::has_persistent_partial() const {
+  const layout::Placements& gradient = resources_->placements.gradient;
+  return std::any_of(gradient.begin(), gradient.end(), [](const auto& placement) { return placement.is_partial(); });
+}
+
+std::int64_t ParameterGroup::slot_bytes() const {
+  return is_trainable() && !has_persistent_partial() ? layout_->size() * size_of(compute_dtype_) : 0;
+}
+
+// --- weights
+
+void ParameterGroup::set(int index, const void* data, std::int64_t count, DType dtype) {
+  main_weight_.copy_from(index, data, count, dtype);
+  refresh();
+}
+
+void ParameterGroup::refresh() {
+  if (!model_weight_.is_alias_of(main_weight_))
+    buffer::cast(main_weight_, model_weight_, *resources_->compute);
+  ++version_;
+}
+
+void ParameterGroup::unshard() {
+  if (is_unsharded_ && whole_version_ == version_)
+    return;
+  reshard(); // a stale copy
+  runtime::Stream& gather = *resources_->gather;
+  gather.wait(resources_->compute->record()); // sees what the optimizer wrote
+  if (!gathered_.is_alias_of(model_weight_)) {
+    gathered_.storage()->reallocate();
+    buffer::redistribute(model_weight_, gathered_, gather, resources_->communicators);
+  }
+  if (!whole_.is_alias_of(gathered_)) {
+    whole_.storage()->reallocate();
+    buffer::cast(gathered_, whole_, gather);
+  }
+  unsharded_ = gather.record();
+  is_unsharded_ = true;
+  whole_version_ = version_;
+}
+
+void ParameterGroup::wait_unsharded() {
+  resources_->compute->wait(unsharded_);
+  if (!whole_.is_alias_of(gathered_) && !gathered_.is_alias_of(model_weight_))
+    gathered_.release_storage();
+}
+
+void ParameterGroup::reshard() {
+  if (!is_unsharded_)
+    return;
+  wait_unsharded(); // memory that a gather writes must not go back to the arena
+  for (DBuffer* whole : {&gathered_, &whole_})
+    if (!whole->is_alias_of(model_weight_))
+      whole->release_storage();
+  is_unsharded_ = false;
+}
+
+const void* ParameterGroup::whole_weight(int index) const { return whole_.tensor_range(index).data; }
+
+// --- gradients
+
+void ParameterGroup::check_can_accumulate() const {
+  expect(!has_persistent_partial() || !has_gradient_, Status::INVALID_STATE, "module '", module_name_,
+         "': its gradient is already reduced over the ranks; call zero_grad before the next backward pass, or say "
+         "set_last_microbatch(false) before all but the last");
+}
+
+void ParameterGroup::bind_slot() {
+  slot_ = resources_->slots.acquire();
+  const layout::Placements whole(resources_->mesh->dims(), layout::partial(resources_->config.reduction));
+  partial_ = DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, layout_, compute_dtype_);
+  buffer::clear_padding(partial_, *resources_->compute);
+}
+
+ParameterGroup::Gradient ParameterGroup::gradient(int index) {
+  if (!has_persistent_partial() && !slot_)
+    bind_slot();
+  const bool holds_contributions = written_[index] != 0;
+  written_[index] = written_this_pass_[index] = 1;
+  return {partial_.tensor_range(index).data, holds_contributions};
+}
+
+std::vector<std::string> ParameterGroup::missing_gradients() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    if (written_this_pass_[i] == 0)
+      names.push_back(specs_[i].name);
+  return names;
+}
+
+void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
+  if (!has_persistent_partial() && !slot_)
+    bind_slot();
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    if (written_[i] == 0)
+      buffer::clear_tensor(partial_, static_cast<int>(i), *resources_->compute);
+  std::fill(written_this_pass_.begin(), written_this_pass_.end(), 0);
+  const bool is_due = !has_persistent_partial() || is_last_microbatch;
+  std::fill(written_.begin(), written_.end(), has_persistent_partial() && !is_due ? 1 : 0);
+  if (is_due)
+    queue_reduction();
+}
+
+void ParameterGroup::queue_reduction() {
+  runtime::Stream& reduce = *resources_->reduce;
+  reduce.wait(resources_->compute->record()); // sees what the caller wrote
+  const bool overwrites = has_persistent_partial() || (!has_gradient_ && compute_dtype_ == main_dtype());
+  if (overwrites) {
+    buffer::redistribute(partial_, main_gradient_, reduce, resources_->communicators);
+  } else {
+    if (!addend_.is_valid())
+      addend_ = DBuffer(resources_->mesh, resources_->placements.optimizer, layout_, compute_dtype_,
+                        {resources_->arena, Kind::gradients});
+    buffer::redistribute(partial_, addend_, reduce, resources_->communicators);
+    if (has_gradient_)
+      buffer::accumulate(1.0, addend_, main_gradient_, reduce);
+    else
+      buffer::cast(addend_, main_gradient_, reduce);
+  }
+  has_gradient_ = true;
+  if (slot_)
+    resources_->slots.release(*slot_, reduce.record());
+  slot_.reset();
+}
+
+void ParameterGroup::zero_grad() {
+  has_gradient_ = false;
+  std::fill(written_.begin(), written_.end(), 0);
+}
+
+buffer::NamedState ParameterGroup::named_state() {
+  buffer::NamedState state;
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    state.tensor_names.push_back(full_name(static_cast<int>(i)));
+  state.main_weight = main_weight_;
+  state.main_gradient = main_gradient_;
+  const auto self = shared_from_this();
+  state.has_gradient = [self] { return self->has_gradient_; };
+  state.before_update = [self] { self->check_not_in_use(); };
+  state.refresh = [self] { self->refresh(); };
+  return state;
+}
+
+} // namespace ostraka::fsdp

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of one module with one storage type, all trainable or all frozen: their weights, gradients and what moves
+// them. All buffers share one planned layout. Source: spec/megatron_fsdp.md 3.2 - 3.5, design section 3.
+#pragma once
+
+#include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/buffer/named_state.hpp>
+#include <ostraka/fsdp/resources.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ostraka::fsdp {
+
+struct ParameterSpec {
+  std::string name;
+  layout::Shape shape;
+  DType dtype = DType::f64; ///< storage type of the model weights: f64, f32 or bf16
+  bool trainable = true;
+};
+
+class ParameterGroup : public std::enable_shared_from_this<ParameterGroup> {
+public:
+  /// Lays out and allocates (zero). `specs` have equal type and trainability. Local.
+  ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name, std::vector<ParameterSpec> specs);
+
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  std::string full_name(int index) const { return module_name_ + "." + specs_[index].name; }
+  const layout::GlobalLayout& layout() const { return *layout_; }
+  bool is_trainable() const { return specs_.front().trainable; }
+  /// The type in which whole weights are handed out and gradients are taken.
+  DType compute_dtype() const { return compute_dtype_; }
+  DType main_dtype() const { return main_weight_.dtype(); }
+  /// Bytes that a gradient slot needs for this group.
+  std::int64_t slot_bytes() const;
+
+  // --- weights
+  const buffer::DBuffer& main_weight() const { return main_weight_; }
+  void set(int index, const void* data, std::int64_t count, DType dtype);
+  /// main weight -> model weight; gathered copies become stale.
+  void refresh();
+
+  /// Queues the gather unless the whole weights are there and fresh.
+  void unshard();
+  /// Waits (on the compute stream) until the whole weights can be read.
+  void wait_unsharded();
+  /// Lets the whole weights go.
+  void reshard();
+  bool is_unsharded() const { return is_unsharded_; }
+  const void* whole_weight(int index) const;
+
+  // --- gradients
+  struct Gradient {
+    void* data;
+    bool accumulate; ///< the memory holds earlier contributions (beta = 1)
+  };
+  /// Throws INVALID_STATE when another contribution would be added to a gradient that is already reduced.
+  void check_can_accumulate() const;
+  /// Where the whole gradient of parameter `index` is written.
+  Gradient gradient(int index);
+  /// Names of parameters that nobody has written in this micro-batch.
+  std::vector<std::string> missing_gradients() const;
+  /// Ends the micro-batch: unwritten gradients count as zero; queues the reduction if one is due.
+  void reduce_gradient(bool is_last_microbatch);
+
+  bool has_gradient() const { return has_gradient_; }
+  void zero_grad();
+  const buffer::DBuffer& main_gradient() const { return main_gradient_; }
+
+  buffer::NamedState named_state();
+  /// Hook for named_state(): throws while the weights are in use.
+  std::function<void()> check_not_in_use;
+
+private:
+  bool has_persistent_partial() const;
+  void bind_slot();
+  void queue_reduction();
+
+  std::shared_ptr<Resources> resources_;
+  std::string module_name_;
+  std::vector<ParameterSpec> specs_;
+  buffer::LayoutPtr layout_;
+  DType compute_dtype_;
+
+  buffer::DBuffer main_weight_;
+  buffer::DBuffer model_weight_; ///< is main_weight_ when their types agree
+  buffer::DBuffer gathered_;     ///< whole, storage type; is model_weight_ when that is replicated
+  buffer::DBuffer whole_;        ///< whole, compute type; is gathered_ when the types agree
+  bool is_unsharded_ = false;
+  std::int64_t version_ = 0;     ///< of the model weight
+  std::int64_t whole_version_ = -1; ///< of what was gathered last
+  runtime::Event unsharded_;
+
+  buffer::DBuffer main_gradient_; ///< placements of the optimizer
+  buffer::DBuffer partial_;       ///< whole, not reduced: a slot, or main_gradient_ where gradients stay Partial
+  buffer::DBuffer addend_;        ///< a reduced contribution on its way into main_gradient_; allocated when needed
+  std::optional<int> slot_;
+  std::vector<char> written_;           ///< per parameter: partial_ holds contributions
+  std::vector<char> written_this_pass_; ///< per parameter: in the present micro-batch
+  bool has_gradient_ = false;           ///< main_gradient_ is reduced and complete
+};
+
+} // namespace ostraka::fsdp

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ostraka/base/export.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace ostraka::memory {
+
+/// First-fit allocation of offsets inside [0, capacity). The result depends only on the order of the calls, so that
+/// ranks with equal program order get equal offsets. Bytes.
+class OSTRAKA_API FreeList {
+public:
+  explicit FreeList(std::int64_t capacity);
+
+  /// The lowest offset at which `bytes` (> 0) fit, or nothing. Pass sizes rounded to the wanted alignment.
+  std::optional<std::int64_t> allocate(std::int64_t bytes);
+  /// Gives a range back; joins it with free neighbours.
+  void release(std::int64_t offset, std::int64_t bytes);
+
+  bool is_all_free() const;
+
+private:
+  std::int64_t capacity_;
+  std::map<std::int64_t, std::int64_t> free_; ///< offset -> bytes
+};
+
+} // namespace ostraka::memory

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/checked.hpp>
+#include <ostraka/base/hash.hpp>
+#include <ostraka/comm/agreement.hpp>
+#include <ostraka/comm/backend.hpp>
+#include <ostraka/comm/mpi/mpi_communicator.hpp>
+#include <ostraka/mesh/device_mesh.hpp>
+#include <ostraka/runtime/lifetime.hpp>
+
+#include <algorithm>
+
+namespace ostraka::mesh {
+
+namespace {
+
+std::shared_ptr<comm::Communicator> wrap(MPI_Comm group, const std::string& name) {
+  int size = 0;
+  MPI_Comm_size(group, &size);
+  if (size > 1)
+    return comm::make_mpi_communicator(group, name);
+  MPI_Comm_free(&group); // a group of one needs no messages
+  return comm::make_self_communicator(name);
+}
+
+void check_arguments(int size, const std::vector<int>& sizes, const std::vector<std::string>& names) {
+  expect(!sizes.empty(), Status::INVALID_ARGUMENT, "mesh: expected at least one axis, found none");
+  std::int64_t product = 1;
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    expect(sizes[axis] >= 1, Status::INVALID_ARGUMENT, "mesh: expected a size >= 1 on axis ", axis, ", found ",
+           sizes[axis]);
+    product = multiply(product, sizes[axis], "mesh: product of the axis sizes");
+  }
+  expect(product == size, Status::INVALID_ARGUMENT, "mesh: the axis sizes multiply to ", product,
+         ", expected the size of the communicator, ", size);
+  expect(names.size() == sizes.size(), Status::INVALID_ARGUMENT, "mesh: expected ", sizes.size(), " axis names, found ",
+         names.size());
+  for (std::size_t axis = 0; axis < names.size(); ++axis) {
+    expect(!names[axis].empty(), Status::INVALID_ARGUMENT, "mesh: the name of axis ", axis, " is empty");
+    expect(std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(axis), names[axis]) ==
+               names.begin() + static_cast<std::ptrdiff_t>(axis),
+           Status::INVALID_ARGUMENT, "mesh: two axes are named '", names[axis], "'");
+  }
+}
+
+} // namespace
+
+void require_mpi(const char* operation) {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  expect(initialized != 0, Status::INVALID_STATE, operation, ": MPI is not initialised (call MPI_Init first)");
+  expect(finalized == 0, Status::INVALID_STATE, operation, ": MPI is finalised already");
+}
+
+std::shared_ptr<const DeviceMesh> DeviceMesh::create(MPI_Comm group, std::vector<int> sizes,
+                                                     std::vector<std::string> names) {
+  require_mpi("mesh");
+  runtime::require_initialized("mesh");
+  expect(group != MPI_COMM_NULL, Status::INVALID_ARGUMENT, "mesh: the communicator is MPI_COMM_NULL");
+  if (names.empty())
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis)
+      names.push_back("axis" + std::to_string(axis));
+  MPI_Comm duplicate = MPI_COMM_NULL;
+  comm::check_mpi(MPI_Comm_dup(group, &duplicate), "mesh: MPI_Comm_dup");
+  return std::shared_ptr<const DeviceMesh>(new DeviceMesh(duplicate, std::move(sizes), std::move(names)));
+}
+
+DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names)
+    : group_(group), sizes_(std::move(sizes)), names_(std::move(names)) {
+  MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(group_, &rank_);
+  MPI_Comm_size(group_, &size_);
+  MPI_Comm for_all = MPI_COMM_NULL;
+  comm::check_mpi(MPI_Comm_dup(group_, &for_all), "mesh: MPI_Comm_dup");
+  communicators_.all = wrap(for_all, "mesh");
+  try {
+    comm::together(*communicators_.all, [&] { check_arguments(size_, sizes_, names_); });
+    Hash hash;
+    for (std::size_t axis = 0; axis < sizes_.size(); ++axis)
+      hash.add(sizes_[axis]).add(names_[axis]);
+    comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
+  } catch (...) {
+    MPI_Comm_free(&group_);
+    throw;
+  }
+  coordinates_.resize(sizes_.size());
+  for (int axis = dims() - 1, rest = rank_; axis >= 0; --axis) {
+    coordinates_[axis] = rest % sizes_[axis];
+    rest /= sizes_[axis];
+  }
+  communicators_ = make_communicators("mesh");
+  arena_ = comm::make_arena(*communicators_.all);
+}
+
+DeviceMesh::~DeviceMesh() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0)
+    MPI_Comm_free(&group_);
+}
+
+void DeviceMesh::require_axis(int axis) const {
+  expect(axis >= 0 && axis < dims(), Status::INVALID_ARGUMENT, "mesh: expected an axis from 0 to ", dims() - 1,
+         ", found ", axis);
+}
+
+int DeviceMesh::axis(const std::string& name) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found == names_.end()) {
+    std::string known;
+    for (const std::string& candidate : names_)
+      known += (known.empty() ? "" : ", ") + candidate;
+    fail(Status::INVALID_ARGUMENT, "mesh: no axis is named '", name, "'; the axes are ", known);
+  }
+  return static_cast<int>(found - names_.begin());
+}
+
+int DeviceMesh::axis_size(int axis) const {
+  require_axis(axis);
+  return sizes_[axis];
+}
+
+int DeviceMesh::coordinate(int axis) const {
+  require_axis(axis);
+  return coordinates_[axis];
+}
+
+const std::string& DeviceMesh::axis_name(int axis) const {
+  require_axis(axis);
+  return names_[axis];
+}
+
+Communicators DeviceMesh::make_communicators(const std::string& owner) const {
+  Communicators result;
+  MPI_Comm all = MPI_COMM_NULL;
+  comm::check_mpi(MPI_Comm_dup(group_, &all), "mesh: MPI_Comm_dup");
+  result.all = wrap(all, owner);
+  for (int axis = 0, stride = size_; axis < dims(); ++axis) {
+    stride /= sizes_[axis];
+    const int color = rank_ - coordinates_[axis] * stride; // the rank that stands at coordinate 0 of this line
+    for (auto [purpose, list] : {std::pair{"gather", &result.gather}, std::pair{"reduce", &result.reduce}}) {
+      MPI_Comm line = MPI_COMM_NULL;
+      comm::check_mpi(MPI_Comm_split(group_, color, coordinates_[axis], &line), "mesh: MPI_Comm_split");
+      list->push_back(wrap(line, owner + " " + names_[axis] + " " + purpose));
+    }
+  }
+  return result;
+}
+
+} // namespace ostraka::mesh

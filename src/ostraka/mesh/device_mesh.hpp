@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of an MPI communicator arranged on named axes, outer axis first. Rank numbers have the last axis fastest.
+#pragma once
+
+#include <ostraka/base/export.hpp>
+#include <ostraka/comm/communicator.hpp>
+#include <ostraka/layout/global_layout.hpp>
+#include <ostraka/memory/arena.hpp>
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ostraka::mesh {
+
+/// Communicators of one owner (a mesh, a context): one for all ranks and, per axis, one for gathers and another for
+/// reductions, so that the two never wait for each other.
+struct Communicators {
+  std::shared_ptr<comm::Communicator> all;
+  std::vector<std::shared_ptr<comm::Communicator>> gather; ///< [axis]
+  std::vector<std::shared_ptr<comm::Communicator>> reduce; ///< [axis]
+};
+
+/// Throws INVALID_STATE naming `operation` unless MPI is initialised and not finalised.
+OSTRAKA_API void require_mpi(const char* operation);
+
+class OSTRAKA_API DeviceMesh {
+public:
+  /// Arranges the ranks of `group`, which is duplicated. Collective over `group`. `sizes` >= 1 with the size of `group`
+  /// as product; `names` distinct, or empty for axis0, axis1, ...
+  /// Throws INVALID_STATE (MPI or library not initialised), INVALID_ARGUMENT (MPI_COMM_NULL, sizes, names) and
+  /// RANKS_DISAGREE (different sizes or names), always on all ranks.
+  static std::shared_ptr<const DeviceMesh> create(MPI_Comm group, std::vector<int> sizes,
+                                                  std::vector<std::string> names = {});
+
+  ~DeviceMesh();
+  DeviceMesh(const DeviceMesh&) = delete;
+  DeviceMesh& operator=(const DeviceMesh&) = delete;
+
+  int dims() const { return static_cast<int>(sizes_.size()); }
+  int size() const { return size_; }
+  int rank() const { return rank_; }
+  /// Throw INVALID_ARGUMENT for an axis or name that does not exist.
+  int axis(const std::string& name) const;
+  int axis_size(int axis) const;
+  int coordinate(int axis) const;
+  const std::string& axis_name(int axis) const;
+  layout::MeshPosition position() const { return {sizes_, coordinates_}; }
+
+  /// The mesh's own communicators, used by operations that name none, and the arena of what is created on it.
+  const Communicators& communicators() const { return communicators_; }
+  const std::shared_ptr<memory::Arena>& arena() const { return arena_; }
+
+  /// New communicators for `owner`, whose name shows in messages. Collective over the mesh.
+  Communicators make_communicators(const std::string& owner) const;
+
+private:
+  DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names);
+  void require_axis(int axis) const;
+
+  MPI_Comm group_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<int> sizes_;
+  std::vector<int> coordinates_;
+  std::vector<std::string> names_;
+  Communicators communicators_;
+  std::shared_ptr<memory::Arena> arena_;
+};
+
+} // namespace ostraka::mesh

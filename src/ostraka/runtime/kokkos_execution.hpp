@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns an Execution into a Kokkos execution space. Included by kernel files only: it needs Kokkos (and nvcc in a CUDA
+// build).
+#pragma once
+
+#include <ostraka/base/error.hpp>
+#include <ostraka/runtime/stream.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+
+namespace ostraka::runtime {
+
+/// Runs functor(i) for i in [0, count) on the stream of `execution`. Asynchronous on devices.
+template <class Functor>
+void parallel_for(const char* label, const Execution& execution, std::int64_t count, const Functor& functor) {
+  using Index = Kokkos::IndexType<std::int64_t>;
+  if (count == 0)
+    return;
+#ifdef KOKKOS_ENABLE_CUDA
+  if (execution.device == Device::cuda) {
+    const Kokkos::Cuda space(static_cast<cudaStream_t>(execution.native));
+    Kokkos::parallel_for(label, Kokkos::RangePolicy<Kokkos::Cuda, Index>(space, 0, count), functor);
+    return;
+  }
+#endif
+  expect(execution.device == Device::host, Status::NOT_SUPPORTED, label, ": this build has no CUDA back end");
+  using Host = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<Host, Index>(0, count), functor);
+  Host().fence(label);
+}
+
+} // namespace ostraka::runtime

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/error.hpp>
+#include <ostraka/runtime/lifetime.hpp>
+
+#include <Kokkos_Core.hpp>
+
+namespace ostraka::runtime {
+
+namespace {
+
+int starts = 0;
+bool owns_kokkos = false;
+
+} // namespace
+
+void initialize() {
+  if (starts == 0) {
+    expect(!Kokkos::is_finalized(), Status::INVALID_STATE,
+           "initialize: Kokkos was already finalised in this process and cannot start again");
+    if (!Kokkos::is_initialized()) {
+      Kokkos::initialize(Kokkos::InitializationSettings().set_disable_warnings(true));
+      owns_kokkos = true;
+    }
+  }
+  ++starts;
+}
+
+void finalize() {
+  expect(starts > 0, Status::INVALID_STATE, "finalize: the library is not initialised");
+  if (--starts == 0 && owns_kokkos && !Kokkos::is_finalized()) {
+    Kokkos::finalize();
+    owns_kokkos = false;
+  }
+}
+
+bool is_initialized() noexcept { return starts > 0; }
+
+void require_initialized(const char* operation) {
+  expect(is_initialized(), Status::INVALID_STATE, operation,
+         ": the library is not initialised (call ostraka_initialize, or hold a runtime::Session)");
+}
+
+} // namespace ostraka::runtime

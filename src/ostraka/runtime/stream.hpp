@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ordered queues of work. Every kernel and every copy of the library goes through Stream::launch, so the same code runs
+// on hosts and on devices. Source: design section 3, "Streams".
+#pragma once
+
+#include <ostraka/base/export.hpp>
+#include <ostraka/runtime/task.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ostraka::runtime {
+
+enum class Device : std::int32_t { host = 0, cuda = 1 };
+
+/// Where a kernel runs: what launch() hands to its body.
+struct Execution {
+  Device device = Device::host;
+  void* native = nullptr; ///< cudaStream_t on cuda, unused on hosts
+};
+
+/// A point in a stream. Copies refer to the same point; a default-constructed event is complete.
+class OSTRAKA_API Event {
+public:
+  struct State {
+    bool done = false;
+    std::exception_ptr error;
+  };
+
+  Event() = default;
+  explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  bool is_done() const { return state_ == nullptr || state_->done; }
+  /// Why the work before this point did not complete; null when it did.
+  std::exception_ptr error() const { return state_ == nullptr ? nullptr : state_->error; }
+
+private:
+  std::shared_ptr<State> state_;
+};
+
+class OSTRAKA_API Stream {
+public:
+  using Body = std::function<void(const Execution&)>;
+
+  virtual ~Stream() = default;
+
+  virtual Device device() const = 0;
+
+  /// Queues a kernel or copy. `label` names it in traces and errors.
+  virtual void launch(const char* label, Body body) = 0;
+  /// Queues a communication task that the caller has given to its communicator before.
+  virtual void submit(std::shared_ptr<Task> task) = 0;
+  /// Later work of this stream waits for `event`.
+  virtual void wait(const Event& event) = 0;
+  /// The point after everything queued so far.
+  virtual Event record() = 0;
+};
+
+/// The compute stream of a host: the caller's thread. launch() runs at once; submit() and wait() return when complete
+/// and rethrow what failed.
+OSTRAKA_API std::shared_ptr<Stream> make_host_compute_stream();
+
+/// A communication stream of a host: a queue that advances in the wait loop.
+OSTRAKA_API std::shared_ptr<Stream> make_host_queue(std::string name);
+
+/// Waits until `event` is complete and rethrows its error. `what` names the wait in a time-out.
+OSTRAKA_API void synchronize(const Event& event, const char* what);
+
+} // namespace ostraka::runtime
