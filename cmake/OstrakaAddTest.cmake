@@ -4,7 +4,9 @@
 set(OSTRAKA_TEST_MPI_FLAGS "" CACHE STRING "Flags for mpiexec beside the number of ranks")
 set(MPI_DETERMINE_LIBRARY_VERSION TRUE)
 find_package(MPI REQUIRED COMPONENTS C)
-set(ostraka_test_environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OSTRAKA_TIMEOUT_S=60")
+# Ranks share cores with other tests, so blocking MPI calls must not spin.
+set(ostraka_test_environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_mpi_yield_when_idle=1"
+                             "OSTRAKA_TIMEOUT_S=60")
 set(ostraka_launch_flags ${OSTRAKA_TEST_MPI_FLAGS})
 if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI")
   list(APPEND ostraka_launch_flags --oversubscribe --bind-to none)

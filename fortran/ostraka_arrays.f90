@@ -3,13 +3,13 @@
 module ostraka_arrays
   use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int16, int32, int64, int8, real32, real64
-  use ostraka_support, only: reversed, shape_text, type_text
+  use ostraka_support, only: decimal, reversed, shape_text, type_text
   use ostraka_types, only: c_shape_t, OSTRAKA_BF16, OSTRAKA_F16, OSTRAKA_F32, OSTRAKA_F64, OSTRAKA_I32, OSTRAKA_I64, &
     OSTRAKA_INVALID_ARGUMENT, OSTRAKA_OK, OSTRAKA_SHAPE_MISMATCH, OSTRAKA_TYPE_MISMATCH, OSTRAKA_U8
   implicit none
   private
   public :: ostraka_shape, ostraka_shape_t, ostraka_tensor, ostraka_tensor_t
-  public :: check_contiguous, check_shape, check_type, num_elements, same_type, to_c_shapes
+  public :: check_contiguous, check_rank, check_shape, check_type, from_c_shape, num_elements, to_c_shapes
 
   integer, parameter :: MAX_RANK = 15  ! of a Fortran array
 
@@ -120,11 +120,13 @@ contains
     end do
   end subroutine
 
-  !! Whether memory of the element type `dtype` may be seen as an array described by `array_dtype`.
-  pure logical function same_type(dtype, array_dtype)
-    integer(int32), intent(in) :: dtype, array_dtype
+  !! The shape that C handed out.
+  pure function from_c_shape(ndim, extents) result(shape)
+    integer(int32), intent(in) :: ndim
+    integer(int64), intent(in) :: extents(:)
+    type(ostraka_shape_t) :: shape
 
-    same_type = dtype == array_dtype .or. (dtype == OSTRAKA_F16 .and. array_dtype == OSTRAKA_BF16)
+    shape = ostraka_shape(reversed(extents(:ndim)))
   end function
 
   !! Refuses a section of an array: its elements do not lie side by side.
@@ -146,9 +148,24 @@ contains
     integer(int32), intent(inout) :: status
     character(:), allocatable, intent(inout) :: text
 
-    if (status /= OSTRAKA_OK .or. same_type(dtype, array_dtype)) return
+    if (status /= OSTRAKA_OK .or. dtype == array_dtype) return
+    if (dtype == OSTRAKA_F16 .and. array_dtype == OSTRAKA_BF16) return  ! both are int16
     status = OSTRAKA_TYPE_MISMATCH
     text = what // ' is ' // type_text(dtype) // ', the array or pointer is ' // type_text(array_dtype)
+  end subroutine
+
+  !! Refuses a pointer of another rank than the shape.
+  subroutine check_rank(what, shape, ndim, status, text)
+    character(*), intent(in) :: what
+    type(ostraka_shape_t), intent(in) :: shape
+    integer, intent(in) :: ndim
+    integer(int32), intent(inout) :: status
+    character(:), allocatable, intent(inout) :: text
+
+    if (status /= OSTRAKA_OK .or. shape%ndim == ndim) return
+    status = OSTRAKA_SHAPE_MISMATCH
+    text = what // ' has ' // shape_text(shape%extents(:shape%ndim)) // ', the pointer rank ' // &
+      decimal(int(ndim, int64))
   end subroutine
 
   !! Refuses an array of another shape than `expected`, but a list (rank 1) of all elements is let through.

@@ -1,13 +1,14 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Internal: the distributed buffer. Use the module `ostraka`.
 module ostraka_buffer
-  use, intrinsic :: iso_c_binding, only: c_f_pointer, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int16, int32, int64, int8, real32, real64
   use ostraka_arrays
   use ostraka_c
-  use ostraka_layout, only: layout_handle, layout_shapes, ostraka_layout_t
+  use ostraka_layout, only: layout_handle, ostraka_layout_t
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
-  use ostraka_support, only: conclude, decimal, shape_text, to_c_axis, to_c_index, usable_address
+  use ostraka_pointers, only: point_to
+  use ostraka_support, only: conclude, decimal, to_c_axis, to_c_index
   use ostraka_types
   implicit none
   private
@@ -19,8 +20,6 @@ module ostraka_buffer
   type :: ostraka_buffer_t
     private
     type(c_ptr) :: handle = c_null_ptr
-    integer(int32) :: num_axes = 0  ! of the mesh: C reads so many placements
-    type(ostraka_shape_t), allocatable :: shapes(:)  ! C cannot be asked for them
   contains
     procedure, public :: create
     procedure, public :: empty
@@ -53,6 +52,8 @@ module ostraka_buffer
     !! rank gives a null pointer.
     generic, public :: tensor_view => view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4, view_r32_0, &
       view_r32_1, view_r32_2, view_r32_3, view_r32_4
+    procedure, public :: num_tensors
+    procedure, public :: tensor_shape
     procedure, public :: dtype => buffer_dtype
     procedure, public :: release_storage
     procedure, public :: reallocate_storage
@@ -62,7 +63,7 @@ module ostraka_buffer
 
 contains
 
-  include 'ostraka_buffer_specifics.inc'
+  include 'ostraka_buffer_arrays.inc'
 
   !! Allocates the local range, zero-filled, for a layout, whose number of segments is a multiple of the shards.
   !! Overwrites the handle.
@@ -76,7 +77,7 @@ contains
     integer(int32) :: status
     character(:), allocatable :: text
 
-    call prepare(self, mesh, placements, layout_shapes(layout), status, text)
+    call prepare(mesh, placements, status, text)
     if (status == OSTRAKA_OK) &
       status = c_buffer_create(mesh_handle(mesh), placements, layout_handle(layout), dtype, self%handle)
     call conclude('buffer%create', status, ierr, text)
@@ -95,7 +96,7 @@ contains
     integer(int32) :: status
     character(:), allocatable :: text
 
-    call prepare(self, mesh, placements, shapes, status, text)
+    call prepare(mesh, placements, status, text)
     call to_c_shapes(shapes, extents, c_shapes)
     if (status == OSTRAKA_OK) &
       status = c_buffer_empty(mesh_handle(mesh), placements, size(shapes, kind=int32), c_shapes, dtype, self%handle)
@@ -119,7 +120,7 @@ contains
     integer :: i
     character(:), allocatable :: text, what
 
-    call prepare(self, mesh, placements, tensors%shape, status, text)
+    call prepare(mesh, placements, status, text)
     do i = 1, size(tensors)
       what = tensor_text(int(i, int32))
       call check_contiguous(what, tensors(i), status, text)
@@ -141,13 +142,15 @@ contains
     type(ostraka_buffer_t), intent(inout) :: result
     integer(int32), intent(out), optional :: ierr
     type(c_ptr) :: handle
-    integer(int32) :: status
+    integer(int32) :: dims, status
     character(:), allocatable :: text
 
     handle = c_null_ptr
-    call check_placements(placements, self%num_axes, status, text)
+    dims = 0
+    status = c_buffer_mesh_dims(self%handle, dims)
+    if (status == OSTRAKA_OK) call check_placements(placements, dims, status, text)
     if (status == OSTRAKA_OK) status = c_buffer_view(self%handle, placements, handle)
-    call hand_out(self, handle, result)
+    result = ostraka_buffer_t(handle)
     call conclude('buffer%view', status, ierr, text)
   end subroutine
 
@@ -163,7 +166,7 @@ contains
 
     handle = c_null_ptr
     status = c_buffer_cast(self%handle, dtype, handle_or_null(out), handle)
-    call hand_out(self, handle, result)
+    result = ostraka_buffer_t(handle)
     call conclude('buffer%cast', status, ierr)
   end subroutine
 
@@ -179,7 +182,7 @@ contains
 
     handle = c_null_ptr
     status = c_buffer_allgather(self%handle, to_c_axis(axis), handle_or_null(out), handle)
-    call hand_out(self, handle, result)
+    result = ostraka_buffer_t(handle)
     call conclude('buffer%allgather', status, ierr)
   end subroutine
 
@@ -195,7 +198,7 @@ contains
 
     handle = c_null_ptr
     status = c_buffer_reduce_scatter(self%handle, to_c_axis(axis), handle_or_null(out), handle)
-    call hand_out(self, handle, result)
+    result = ostraka_buffer_t(handle)
     call conclude('buffer%reduce_scatter', status, ierr)
   end subroutine
 
@@ -211,7 +214,7 @@ contains
 
     handle = c_null_ptr
     status = c_buffer_allreduce(self%handle, to_c_axis(axis), handle_or_null(out), handle)
-    call hand_out(self, handle, result)
+    result = ostraka_buffer_t(handle)
     call conclude('buffer%allreduce', status, ierr)
   end subroutine
 
@@ -224,15 +227,41 @@ contains
     type(ostraka_buffer_t), intent(in), optional :: out
     integer(int32), intent(out), optional :: ierr
     type(c_ptr) :: handle
-    integer(int32) :: status
+    integer(int32) :: dims, status
     character(:), allocatable :: text
 
     handle = c_null_ptr
-    call check_placements(placements, self%num_axes, status, text)
+    dims = 0
+    status = c_buffer_mesh_dims(self%handle, dims)
+    if (status == OSTRAKA_OK) call check_placements(placements, dims, status, text)
     if (status == OSTRAKA_OK) &
       status = c_buffer_redistribute(self%handle, placements, handle_or_null(out), handle)
-    call hand_out(self, handle, result)
+    result = ostraka_buffer_t(handle)
     call conclude('buffer%redistribute', status, ierr, text)
+  end subroutine
+
+  !! Number of tensors.
+  subroutine num_tensors(self, count, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(out) :: count
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('buffer%num_tensors', c_buffer_num_tensors(self%handle, count), ierr)
+  end subroutine
+
+  !! The extents of the whole tensor `index` in Fortran order; none for a scalar.
+  subroutine tensor_shape(self, index, extents, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(in) :: index
+    integer(int64), allocatable, intent(out) :: extents(:)
+    integer(int32), intent(out), optional :: ierr
+    type(ostraka_shape_t) :: shape
+    integer(int32) :: status
+
+    status = OSTRAKA_OK
+    call find_shape(self, index, shape, status)
+    allocate(extents, source=shape%extents(:shape%ndim))
+    call conclude('buffer%tensor_shape', status, ierr)
   end subroutine
 
   !! The element type.
@@ -277,12 +306,78 @@ contains
   subroutine destroy(self, ierr)
     class(ostraka_buffer_t), intent(inout) :: self
     integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
 
-    status = c_buffer_destroy(self%handle)
-    if (status == OSTRAKA_OK .and. allocated(self%shapes)) deallocate(self%shapes)
-    call conclude('buffer%destroy', status, ierr)
+    call conclude('buffer%destroy', c_buffer_destroy(self%handle), ierr)
   end subroutine
 
-  include 'ostraka_buffer_support.inc'
+  !! The start of each create: one placement per mesh axis.
+  subroutine prepare(mesh, placements, status, text)
+    class(ostraka_mesh_t), intent(in) :: mesh
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    integer(int32), intent(out) :: status
+    character(:), allocatable, intent(out) :: text
+    integer(int32) :: dims
+
+    text = ''
+    dims = 0
+    status = c_mesh_dims(mesh_handle(mesh), dims)
+    if (status == OSTRAKA_OK) call check_placements(placements, dims, status, text)
+  end subroutine
+
+  !! C reads one placement per mesh axis.
+  subroutine check_placements(placements, num_axes, status, text)
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    integer(int32), intent(in) :: num_axes
+    integer(int32), intent(out) :: status
+    character(:), allocatable, intent(out) :: text
+
+    text = ''
+    status = OSTRAKA_OK
+    if (size(placements) == num_axes) return
+    status = OSTRAKA_INVALID_ARGUMENT
+    text = decimal(size(placements, kind=int64)) // ' placements for ' // decimal(int(num_axes, int64)) // ' mesh axes'
+  end subroutine
+
+  type(c_ptr) function handle_or_null(buffer)
+    type(ostraka_buffer_t), intent(in), optional :: buffer
+
+    handle_or_null = c_null_ptr
+    if (present(buffer)) handle_or_null = buffer%handle
+  end function
+
+  !! 'tensor 2'
+  function tensor_text(index) result(text)
+    integer(int32), intent(in) :: index
+    character(:), allocatable :: text
+
+    text = 'tensor ' // decimal(int(index, int64))
+  end function
+
+  !! Whether the buffer's elements have the kind of the caller's array or pointer.
+  subroutine check_kind(self, what, expected, status, text)
+    class(ostraka_buffer_t), intent(in) :: self
+    character(*), intent(in) :: what
+    integer(int32), intent(in) :: expected
+    integer(int32), intent(out) :: status
+    character(:), allocatable, intent(inout) :: text
+    integer(int32) :: dtype
+
+    dtype = -1
+    status = c_buffer_dtype(self%handle, dtype)
+    call check_type(what, dtype, expected, status, text)
+  end subroutine
+
+  !! The shape of a whole tensor, unless an error was found before.
+  subroutine find_shape(self, index, shape, status)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(in) :: index
+    type(ostraka_shape_t), intent(out) :: shape
+    integer(int32), intent(inout) :: status
+    integer(int64) :: extents(MAX_DIMS)
+    integer(int32) :: ndim
+
+    if (status /= OSTRAKA_OK) return
+    status = c_buffer_tensor_shape(self%handle, to_c_index(index), ndim, extents)
+    if (status == OSTRAKA_OK) shape = from_c_shape(ndim, extents)
+  end subroutine
 end module

@@ -43,7 +43,7 @@ module ostraka_c
       import
       integer(c_int), value :: comm
       integer(c_int32_t), value :: dims
-      integer(c_int32_t), intent(in) :: sizes(*)
+      integer(c_int32_t), intent(in), optional :: sizes(*)
       type(c_ptr), intent(in), optional :: names(*)
       type(c_ptr), intent(inout) :: mesh
     end function
@@ -123,6 +123,19 @@ module ostraka_c
       import
       type(c_ptr), value :: layout
       integer(c_int64_t), intent(out) :: segment_size
+    end function
+    integer(c_int32_t) function c_layout_num_tensors(layout, num_tensors) bind(c, name='ostraka_layout_num_tensors')
+      import
+      type(c_ptr), value :: layout
+      integer(c_int32_t), intent(out) :: num_tensors
+    end function
+    integer(c_int32_t) function c_layout_tensor_shape(layout, index, ndim, extents) &
+      bind(c, name='ostraka_layout_tensor_shape')
+      import
+      type(c_ptr), value :: layout
+      integer(c_int32_t), value :: index
+      integer(c_int32_t), intent(out) :: ndim
+      integer(c_int64_t), intent(out) :: extents(*)
     end function
     integer(c_int32_t) function c_layout_tensor_range(layout, index, begin, finish) &
       bind(c, name='ostraka_layout_tensor_range')
@@ -244,6 +257,24 @@ module ostraka_c
       integer(c_int32_t), value :: index
       type(c_ptr), intent(out) :: data
       integer(c_int64_t), intent(out) :: count, offset
+    end function
+    integer(c_int32_t) function c_buffer_mesh_dims(buffer, dims) bind(c, name='ostraka_buffer_mesh_dims')
+      import
+      type(c_ptr), value :: buffer
+      integer(c_int32_t), intent(inout) :: dims
+    end function
+    integer(c_int32_t) function c_buffer_num_tensors(buffer, num_tensors) bind(c, name='ostraka_buffer_num_tensors')
+      import
+      type(c_ptr), value :: buffer
+      integer(c_int32_t), intent(out) :: num_tensors
+    end function
+    integer(c_int32_t) function c_buffer_tensor_shape(buffer, index, ndim, extents) &
+      bind(c, name='ostraka_buffer_tensor_shape')
+      import
+      type(c_ptr), value :: buffer
+      integer(c_int32_t), value :: index
+      integer(c_int32_t), intent(out) :: ndim
+      integer(c_int64_t), intent(out) :: extents(*)
     end function
     integer(c_int32_t) function c_buffer_dtype(buffer, dtype) bind(c, name='ostraka_buffer_dtype')
       import

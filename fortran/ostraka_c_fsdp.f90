@@ -102,11 +102,12 @@ module ostraka_c_fsdp
       integer(c_int32_t), intent(out) :: ndim
       integer(c_int64_t), intent(out) :: extents(*)
     end function
-    integer(c_int32_t) function c_fsdp_module_main_gradient(module, name, data, count, offset) &
+    integer(c_int32_t) function c_fsdp_module_main_gradient(module, name, dtype, data, count, offset) &
       bind(c, name='ostraka_fsdp_module_main_gradient')
       import
       type(c_ptr), value :: module
       character(kind=c_char), intent(in) :: name(*)
+      integer(c_int32_t), value :: dtype
       type(c_ptr), intent(out) :: data
       integer(c_int64_t), intent(out) :: count, offset
     end function

@@ -1,14 +1,14 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Internal: fully sharded data parallelism. Use the module `ostraka`.
 module ostraka_fsdp
-  use, intrinsic :: iso_c_binding, only: c_double, c_f_pointer, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_c_binding, only: c_double, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use ostraka_arrays
   use ostraka_c, only: c_last_error
   use ostraka_c_fsdp
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
-  use ostraka_support, only: conclude, decimal, from_c_string, reversed, shape_text, to_c_string, type_text, &
-    usable_address
+  use ostraka_pointers, only: point_to
+  use ostraka_support, only: conclude, from_c_string, to_c_string, type_text
   use ostraka_types
   implicit none
   private
@@ -49,7 +49,7 @@ module ostraka_fsdp
       gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
     procedure, private :: main_gradient_r64, main_gradient_r32
     !! This rank's elements of the reduced gradient and the number of elements before them in the tensor, until the
-    !! next pre_backward or zero_grad. The pointer has the kind of the main type, which is not checked. Local.
+    !! next pre_backward or zero_grad. The pointer has the kind of the main type. Local.
     generic, public :: main_gradient => main_gradient_r64, main_gradient_r32
     procedure, public :: parameter_shape
   end type
@@ -74,7 +74,7 @@ module ostraka_fsdp
 
 contains
 
-  include 'ostraka_fsdp_specifics.inc'
+  include 'ostraka_fsdp_arrays.inc'
 
   !! Creates a context with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults:
   !! `recipe` OSTRAKA_ZERO_3 (or OSTRAKA_NO_SHARD), `reduction` of gradients over ranks OSTRAKA_MEAN (or OSTRAKA_SUM),
@@ -90,7 +90,7 @@ contains
     type(c_fsdp_config_t) :: config
     integer(int32) :: status
 
-    status = c_fsdp_config_init_versioned(config, int(c_sizeof(config), int64), FSDP_CONFIG_VERSION)
+    status = c_fsdp_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_FSDP_CONFIG_VERSION)
     if (status == OSTRAKA_OK) then
       if (present(recipe)) config%recipe = recipe
       if (present(reduction)) config%reduction = reduction
@@ -188,7 +188,7 @@ contains
     integer(int32), intent(out), optional :: ierr
     integer(int32) :: status
 
-    status = c_memory_report_init_versioned(report, int(c_sizeof(report), int64), MEMORY_REPORT_VERSION)
+    status = c_memory_report_init_versioned(report, int(c_sizeof(report), int64), OSTRAKA_MEMORY_REPORT_VERSION)
     if (status == OSTRAKA_OK) status = c_fsdp_context_memory(self%handle, report)
     call conclude('context%memory', status, ierr)
   end subroutine
@@ -263,7 +263,36 @@ contains
     call conclude('module%parameter_shape', status, ierr)
   end subroutine
 
-  include 'ostraka_fsdp_support.inc'
+  subroutine add_parameter_int64(self, name, extents, dtype, trainable, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(in) :: extents(:)
+    integer(int32), intent(in), optional :: dtype
+    logical, intent(in), optional :: trainable
+    integer(int32), intent(out), optional :: ierr
+    integer(int64), allocatable, target :: c_extents(:,:)
+    type(c_shape_t), allocatable :: c_shapes(:)
+    integer(int32) :: type, has_gradient
+
+    type = OSTRAKA_F64
+    has_gradient = 1
+    if (present(dtype)) type = dtype
+    if (present(trainable)) has_gradient = merge(1_int32, 0_int32, trainable)
+    call to_c_shapes([ostraka_shape(extents)], c_extents, c_shapes)
+    call conclude('module%add_parameter', &
+      c_fsdp_module_add_parameter(self%handle, to_c_string(name), c_shapes(1), type, has_gradient), ierr)
+  end subroutine
+
+  subroutine add_parameter_int32(self, name, extents, dtype, trainable, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(in) :: extents(:)
+    integer(int32), intent(in), optional :: dtype
+    logical, intent(in), optional :: trainable
+    integer(int32), intent(out), optional :: ierr
+
+    call self%add_parameter(name, int(extents, int64), dtype, trainable, ierr)
+  end subroutine
 
   !! The C handle, for the other modules of this library.
   pure type(c_ptr) function context_handle(context)

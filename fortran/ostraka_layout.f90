@@ -5,19 +5,18 @@ module ostraka_layout
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use ostraka_arrays, only: ostraka_shape_t, to_c_shapes
   use ostraka_c
-  use ostraka_support, only: conclude, from_c_string, to_c_index
-  use ostraka_types, only: c_shape_t, OSTRAKA_OK
+  use ostraka_support, only: conclude, from_c_string, reversed, to_c_index
+  use ostraka_types, only: c_shape_t, MAX_DIMS, OSTRAKA_OK
   implicit none
   private
   public :: ostraka_layout_t
-  public :: layout_handle, layout_shapes
+  public :: layout_handle
 
   !! Where tensors stand in one flat buffer and how it is cut into equal segments. Local, needs no MPI; all numbers are
   !! elements. Assignment copies the handle, not the layout.
   type :: ostraka_layout_t
     private
     type(c_ptr) :: handle = c_null_ptr
-    type(ostraka_shape_t), allocatable :: shapes(:)  ! C cannot be asked for them
   contains
     procedure, public :: create_reference
     procedure, public :: create_planned
@@ -25,6 +24,8 @@ module ostraka_layout
     procedure, public :: size => layout_size
     procedure, public :: payload
     procedure, public :: segment_size
+    procedure, public :: num_tensors
+    procedure, public :: tensor_shape
     procedure, public :: tensor_range
     procedure, public :: report
   end type
@@ -44,7 +45,6 @@ contains
 
     call to_c_shapes(shapes, extents, c_shapes)
     status = c_layout_reference(size(shapes, kind=int32), c_shapes, segments, self%handle)
-    if (status == OSTRAKA_OK) allocate(self%shapes, source=shapes)
     call conclude('layout%create_reference', status, ierr)
   end subroutine
 
@@ -67,7 +67,6 @@ contains
     if (present(segment_multiple)) multiple = segment_multiple
     call to_c_shapes(shapes, extents, c_shapes)
     status = c_layout_planned(size(shapes, kind=int32), c_shapes, segments, alignment, multiple, self%handle)
-    if (status == OSTRAKA_OK) allocate(self%shapes, source=shapes)
     call conclude('layout%create_planned', status, ierr)
   end subroutine
 
@@ -75,11 +74,8 @@ contains
   subroutine destroy(self, ierr)
     class(ostraka_layout_t), intent(inout) :: self
     integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
 
-    status = c_layout_destroy(self%handle)
-    if (status == OSTRAKA_OK .and. allocated(self%shapes)) deallocate(self%shapes)
-    call conclude('layout%destroy', status, ierr)
+    call conclude('layout%destroy', c_layout_destroy(self%handle), ierr)
   end subroutine
 
   !! Elements of the flat buffer, padding included.
@@ -107,6 +103,30 @@ contains
     integer(int32), intent(out), optional :: ierr
 
     call conclude('layout%segment_size', c_layout_segment_size(self%handle, size), ierr)
+  end subroutine
+
+  !! Number of tensors.
+  subroutine num_tensors(self, count, ierr)
+    class(ostraka_layout_t), intent(in) :: self
+    integer(int32), intent(out) :: count
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('layout%num_tensors', c_layout_num_tensors(self%handle, count), ierr)
+  end subroutine
+
+  !! The extents of tensor `index` (from 1) in Fortran order; none for a scalar.
+  subroutine tensor_shape(self, index, extents, ierr)
+    class(ostraka_layout_t), intent(in) :: self
+    integer(int32), intent(in) :: index
+    integer(int64), allocatable, intent(out) :: extents(:)
+    integer(int32), intent(out), optional :: ierr
+    integer(int64) :: c_extents(MAX_DIMS)
+    integer(int32) :: ndim, status
+
+    ndim = 0
+    status = c_layout_tensor_shape(self%handle, to_c_index(index), ndim, c_extents)
+    allocate(extents, source=reversed(c_extents(:ndim)))
+    call conclude('layout%tensor_shape', status, ierr)
   end subroutine
 
   !! Where tensor `index` (from 1) stands: elements before it in the buffer, and its number of elements.
@@ -148,17 +168,5 @@ contains
     class(ostraka_layout_t), intent(in) :: layout
 
     layout_handle = layout%handle
-  end function
-
-  !! The shapes of the tensors, for the buffers made with the layout; none for a null handle.
-  pure function layout_shapes(layout) result(shapes)
-    class(ostraka_layout_t), intent(in) :: layout
-    type(ostraka_shape_t), allocatable :: shapes(:)
-
-    if (allocated(layout%shapes)) then
-      allocate(shapes, source=layout%shapes)
-    else
-      allocate(shapes(0))
-    end if
   end function
 end module

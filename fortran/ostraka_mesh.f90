@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Internal: the mesh and placements on its axes. Use the module `ostraka`.
 module ostraka_mesh
-  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use ostraka_c
   use ostraka_support, only: conclude, decimal, from_c_axis, to_c_axis, to_c_string, to_c_strings
@@ -32,13 +32,6 @@ module ostraka_mesh
     module procedure create
   end interface
 
-  interface
-    integer(c_int32_t) function comm_size(comm) bind(c, name='ostraka_fortran_comm_size')
-      import :: c_int, c_int32_t
-      integer(c_int), value :: comm
-    end function
-  end interface
-
 contains
 
   !! Creates a mesh over the communicator, which is duplicated. Collective over `comm`. Overwrites the handle.
@@ -51,24 +44,20 @@ contains
     integer(int32), intent(out), optional :: ierr
     character(kind=c_char), allocatable, target :: c_names(:,:)
     type(c_ptr), allocatable :: name_addresses(:)
-    integer(int32), allocatable :: ranks(:)
-    integer(int32) :: status
+    integer(int32) :: dims, status
 
-    if (present(sizes)) then
-      allocate(ranks, source=sizes)
-    else
-      allocate(ranks(1), source=comm_size(int(comm, c_int)))
-    end if
+    dims = 1
+    if (present(sizes)) dims = size(sizes, kind=int32)
     if (present(names)) then
-      if (size(names) /= size(ranks)) then
+      if (size(names) /= dims) then
         call conclude('mesh%create', OSTRAKA_INVALID_ARGUMENT, ierr, decimal(size(names, kind=int64)) // &
-          ' names for ' // decimal(size(ranks, kind=int64)) // ' axes')
+          ' names for ' // decimal(int(dims, int64)) // ' axes')
         return
       end if
       call to_c_strings(names, c_names, name_addresses)
     end if
-    ! name_addresses not allocated counts as absent: NULL
-    status = c_mesh_create_f(int(comm, c_int), size(ranks, kind=int32), ranks, name_addresses, self%handle)
+    ! what is absent, or not allocated, is NULL in C
+    status = c_mesh_create_f(int(comm, c_int), dims, sizes, name_addresses, self%handle)
     call conclude('mesh%create', status, ierr)
   end subroutine
 

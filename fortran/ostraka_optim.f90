@@ -35,7 +35,7 @@ contains
     type(c_adamw_config_t) :: config
     integer(int32) :: status
 
-    status = c_adamw_config_init_versioned(config, int(c_sizeof(config), int64), ADAMW_CONFIG_VERSION)
+    status = c_adamw_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_ADAMW_CONFIG_VERSION)
     if (status == OSTRAKA_OK) then
       if (present(learning_rate)) config%learning_rate = learning_rate
       if (present(beta1)) config%beta1 = beta1
@@ -57,7 +57,7 @@ contains
     type(c_sgd_config_t) :: config
     integer(int32) :: status
 
-    status = c_sgd_config_init_versioned(config, int(c_sizeof(config), int64), SGD_CONFIG_VERSION)
+    status = c_sgd_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_SGD_CONFIG_VERSION)
     if (status == OSTRAKA_OK) then
       if (present(learning_rate)) config%learning_rate = learning_rate
       if (present(momentum)) config%momentum = momentum

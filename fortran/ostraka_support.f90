@@ -11,10 +11,9 @@ module ostraka_support
 
   public :: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
   public :: conclude, from_c_string, to_c_string, to_c_strings, reversed, to_c_index, to_c_axis, from_c_axis
-  public :: decimal, shape_text, type_text, usable_address
+  public :: decimal, shape_text, type_text
 
   character(:), allocatable, save :: own_text  ! of the last failure, when this module found it and not the C library
-  integer(int64), target, save :: nothing = 0  ! what zero-sized pointers point to
 
 contains
 
@@ -38,7 +37,7 @@ contains
       write(error_unit, '(a)') 'ostraka: ' // operation // ': ' // ostraka_status_name(status) // ': ' // &
         ostraka_last_error()
       flush(error_unit)
-      error stop
+      error stop 1, quiet=.true.
     end if
   end subroutine
 
@@ -151,15 +150,6 @@ contains
     integer(int32), intent(in) :: axis
 
     from_c_axis = axis + 1
-  end function
-
-  !! C may give NULL for no elements, which no Fortran pointer can be made of.
-  function usable_address(address) result(usable)
-    type(c_ptr), intent(in) :: address
-    type(c_ptr) :: usable
-
-    usable = address
-    if (.not. c_associated(address)) usable = c_loc(nothing)
   end function
 
   !! '-12'

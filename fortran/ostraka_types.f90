@@ -51,13 +51,13 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_ZERO_3 = 3
 
   !! Versions of the structs below.
-  integer(int32), parameter :: FSDP_CONFIG_VERSION = 1
-  integer(int32), parameter :: MEMORY_REPORT_VERSION = 1
-  integer(int32), parameter :: ADAMW_CONFIG_VERSION = 1
-  integer(int32), parameter :: SGD_CONFIG_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
 
-  !! A parameter has at most this many dimensions (room for extents in ostraka_fsdp_module_parameter_shape).
-  integer, parameter :: MAX_PARAMETER_DIMS = 8
+  !! C hands out shapes of at most this many dimensions.
+  integer, parameter :: MAX_DIMS = 8
 
   !! One placement on one mesh axis, made by ostraka_replicate(), ostraka_shard() or ostraka_partial(op).
   type, bind(c) :: ostraka_placement_t

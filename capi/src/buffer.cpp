@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects.hpp"
-
 #include <ostraka/buffer.h>
 
 using namespace ostraka;
@@ -27,18 +26,19 @@ extern "C" {
 ostraka_status_t ostraka_buffer_create(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
                                        ostraka_layout_t layout, int32_t dtype, ostraka_buffer_t* buffer) {
   return wall(__func__, [&] {
+    ostraka_buffer_t& result = output(buffer, "buffer"); // before there is something to lose
     const auto on = get(mesh)->mesh;
-    output(buffer, "buffer") =
-        make_buffer(DBuffer(on, to_placements(placements, on->dims()), get(layout)->layout, to_dtype(dtype)));
+    result = make_buffer(DBuffer(on, to_placements(placements, on->dims()), get(layout)->layout, to_dtype(dtype)));
   });
 }
 
 ostraka_status_t ostraka_buffer_empty(ostraka_mesh_t mesh, const ostraka_placement_t* placements, int32_t num_tensors,
                                       const ostraka_shape_t* shapes, int32_t dtype, ostraka_buffer_t* buffer) {
   return wall(__func__, [&] {
+    ostraka_buffer_t& result = output(buffer, "buffer");
     const auto on = get(mesh)->mesh;
-    output(buffer, "buffer") = make_buffer(DBuffer::empty(on, to_placements(placements, on->dims()),
-                                                          to_shapes(num_tensors, shapes), to_dtype(dtype)));
+    result = make_buffer(
+        DBuffer::empty(on, to_placements(placements, on->dims()), to_shapes(num_tensors, shapes), to_dtype(dtype)));
   });
 }
 
@@ -46,10 +46,11 @@ ostraka_status_t ostraka_buffer_from_local(ostraka_mesh_t mesh, const ostraka_pl
                                            ostraka_layout_t layout, int32_t dtype, void* data, int64_t count,
                                            int32_t clear_padding, ostraka_buffer_t* buffer) {
   return wall(__func__, [&] {
+    ostraka_buffer_t& result = output(buffer, "buffer");
     const auto on = get(mesh)->mesh;
     const auto padding = clear_padding != 0 ? buffer::Padding::clear : buffer::Padding::refuse;
-    output(buffer, "buffer") = make_buffer(DBuffer::from_local(data, count, on, to_placements(placements, on->dims()),
-                                                               get(layout)->layout, to_dtype(dtype), padding));
+    result = make_buffer(DBuffer::from_local(data, count, on, to_placements(placements, on->dims()),
+                                             get(layout)->layout, to_dtype(dtype), padding));
   });
 }
 
@@ -57,12 +58,12 @@ ostraka_status_t ostraka_buffer_distribute(ostraka_mesh_t mesh, const ostraka_pl
                                            ostraka_layout_t layout, int32_t num_tensors, const ostraka_shape_t* shapes,
                                            int32_t dtype, const void* const* tensors, ostraka_buffer_t* buffer) {
   return wall(__func__, [&] {
+    ostraka_buffer_t& result = output(buffer, "buffer");
     const auto on = get(mesh)->mesh;
     const auto all = to_shapes(num_tensors, shapes);
     expect(num_tensors == 0 || tensors != nullptr, Status::INVALID_ARGUMENT, "'tensors' is null");
-    output(buffer, "buffer") = make_buffer(
-        DBuffer::distribute_tensors({tensors, all.size()}, all, to_dtype(dtype), on,
-                                    to_placements(placements, on->dims()), layout_or_null(layout)));
+    result = make_buffer(DBuffer::distribute_tensors({tensors, all.size()}, all, to_dtype(dtype), on,
+                                                     to_placements(placements, on->dims()), layout_or_null(layout)));
   });
 }
 
@@ -76,8 +77,9 @@ ostraka_status_t ostraka_buffer_copy_from(ostraka_buffer_t buffer, int32_t index
 ostraka_status_t ostraka_buffer_view(ostraka_buffer_t buffer, const ostraka_placement_t* placements,
                                      ostraka_buffer_t* view) {
   return wall(__func__, [&] {
-    const DBuffer& source = get(buffer)->buffer;
-    output(view, "view") = make_buffer(source.view(to_placements(placements, source.mesh()->dims())));
+    ostraka_buffer_t& result = output(view, "view");
+    const auto source = get(buffer);
+    result = make_buffer(source->buffer.view(to_placements(placements, source->buffer.mesh()->dims())));
   });
 }
 
@@ -149,6 +151,10 @@ ostraka_status_t ostraka_buffer_tensor_range(ostraka_buffer_t buffer, int32_t in
     output(count, "count") = range.count;
     output(offset, "offset") = range.offset;
   });
+}
+
+ostraka_status_t ostraka_buffer_mesh_dims(ostraka_buffer_t buffer, int32_t* dims) {
+  return wall(__func__, [&] { output(dims, "dims") = get(buffer)->buffer.mesh()->dims(); });
 }
 
 ostraka_status_t ostraka_buffer_num_tensors(ostraka_buffer_t buffer, int32_t* num_tensors) {

@@ -48,8 +48,8 @@ std::shared_ptr<Object<Handle>> remove(Handle* handle) {
   expect(handle != nullptr, Status::INVALID_ARGUMENT, "the address of the ", Behind<Handle>::name, " handle is null");
   if (*handle == nullptr)
     return nullptr;
-  auto object = std::static_pointer_cast<Object<Handle>>(
-      take(number(*handle), typeid(Object<Handle>), Behind<Handle>::name));
+  auto object =
+      std::static_pointer_cast<Object<Handle>>(take(number(*handle), typeid(Object<Handle>), Behind<Handle>::name));
   *handle = nullptr;
   return object;
 }

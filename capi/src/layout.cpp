@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects.hpp"
-
 #include <ostraka/layout.h>
 
 using namespace ostraka;
@@ -21,14 +20,16 @@ extern "C" {
 ostraka_status_t ostraka_layout_reference(int32_t num_tensors, const ostraka_shape_t* shapes, int32_t segments,
                                           ostraka_layout_t* layout) {
   return wall(__func__, [&] {
-    output(layout, "layout") = make_layout(layout::build_reference(to_shapes(num_tensors, shapes), segments));
+    ostraka_layout_t& result = output(layout, "layout"); // before there is something to lose
+    result = make_layout(layout::build_reference(to_shapes(num_tensors, shapes), segments));
   });
 }
 
 ostraka_status_t ostraka_layout_planned(int32_t num_tensors, const ostraka_shape_t* shapes, int32_t segments,
                                         int64_t tensor_alignment, int64_t segment_multiple, ostraka_layout_t* layout) {
   return wall(__func__, [&] {
-    output(layout, "layout") = make_layout(
+    ostraka_layout_t& result = output(layout, "layout");
+    result = make_layout(
         layout::build_planned(to_shapes(num_tensors, shapes), segments, {tensor_alignment, segment_multiple}));
   });
 }

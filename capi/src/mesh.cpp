@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects.hpp"
-
 #include <ostraka/mesh.h>
 
 using namespace ostraka;
@@ -25,6 +24,11 @@ std::vector<std::string> to_names(std::int32_t dims, const char* const* names) {
   return result;
 }
 
+ostraka_mesh_t make_mesh(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes, const char* const* names) {
+  return make_handle<ostraka_mesh_t>(std::make_shared<MeshObject>(
+      MeshObject{mesh::DeviceMesh::create(comm, to_sizes(comm, dims, sizes), to_names(dims, names))}));
+}
+
 } // namespace
 
 extern "C" {
@@ -34,15 +38,17 @@ ostraka_status_t ostraka_mesh_create(MPI_Comm comm, int32_t dims, const int32_t*
   return wall(__func__, [&] {
     ostraka_mesh_t& result = output(mesh, "mesh");
     mesh::require_mpi("mesh");
-    result = make_handle<ostraka_mesh_t>(std::make_shared<MeshObject>(
-        MeshObject{mesh::DeviceMesh::create(comm, to_sizes(comm, dims, sizes), to_names(dims, names))}));
+    result = make_mesh(comm, dims, sizes, names);
   });
 }
 
 ostraka_status_t ostraka_mesh_create_f(MPI_Fint comm, int32_t dims, const int32_t* sizes, const char* const* names,
                                        ostraka_mesh_t* mesh) {
-  const ostraka_status_t status = wall(__func__, [] { mesh::require_mpi("mesh"); }); // before MPI_Comm_f2c
-  return status != OSTRAKA_OK ? status : ostraka_mesh_create(MPI_Comm_f2c(comm), dims, sizes, names, mesh);
+  return wall(__func__, [&] {
+    ostraka_mesh_t& result = output(mesh, "mesh");
+    mesh::require_mpi("mesh"); // before MPI_Comm_f2c
+    result = make_mesh(MPI_Comm_f2c(comm), dims, sizes, names);
+  });
 }
 
 ostraka_status_t ostraka_mesh_destroy(ostraka_mesh_t* mesh) {

@@ -4,7 +4,6 @@
 
 #include "handles.hpp"
 #include "wall.hpp"
-
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
@@ -53,10 +52,14 @@ inline DType to_dtype(std::int32_t dtype) {
   return static_cast<DType>(dtype);
 }
 
+/// Callers of from_shape have room for this many extents.
+constexpr std::int32_t max_dims = 8;
+
 inline layout::Shape to_shape(const ostraka_shape_t& shape) {
-  expect(shape.ndim >= 0, Status::INVALID_ARGUMENT, "a shape has ", shape.ndim, " dimensions, expected >= 0");
-  expect(shape.ndim == 0 || shape.extents != nullptr, Status::INVALID_ARGUMENT, "the extents of a shape of ", shape.ndim,
-         " dimensions are null");
+  expect(shape.ndim >= 0 && shape.ndim <= max_dims, Status::INVALID_ARGUMENT, "a shape has ", shape.ndim,
+         " dimensions, expected 0 to ", max_dims);
+  expect(shape.ndim == 0 || shape.extents != nullptr, Status::INVALID_ARGUMENT, "the extents of a shape of ",
+         shape.ndim, " dimensions are null");
   return {shape.extents, shape.extents + shape.ndim};
 }
 
@@ -80,8 +83,8 @@ inline layout::Placements to_placements(const ostraka_placement_t* placements, i
 
 /// Hands a shape to the caller, who has room for 8 extents or passes null.
 inline void from_shape(const layout::Shape& shape, std::int32_t* ndim, std::int64_t* extents) {
-  expect(extents == nullptr || shape.size() <= 8, Status::NOT_SUPPORTED, "a shape of ", shape.size(),
-         " dimensions, more than 8");
+  expect(extents == nullptr || shape.size() <= max_dims, Status::NOT_SUPPORTED, "a shape of ", shape.size(),
+         " dimensions, more than ", max_dims);
   output(ndim, "ndim") = static_cast<std::int32_t>(shape.size());
   if (extents != nullptr)
     std::copy(shape.begin(), shape.end(), extents);

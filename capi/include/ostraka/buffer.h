@@ -69,7 +69,8 @@ ostraka_status_t ostraka_buffer_allreduce(ostraka_buffer_t buffer, int32_t axis,
 ostraka_status_t ostraka_buffer_redistribute(ostraka_buffer_t buffer, const ostraka_placement_t* placements,
                                              ostraka_buffer_t out, ostraka_buffer_t* result);
 
-/* The local range: address, number of elements, absolute begin in the layout. Valid until the storage is released. */
+/* The local range, padding included: address, number of elements, absolute begin in the layout. Valid until the storage
+ * is released. */
 ostraka_status_t ostraka_buffer_local(ostraka_buffer_t buffer, void** data, int64_t* count, int64_t* begin);
 
 /* This rank's rows of tensor `index`: address of the first, their number and the first one's index. An error naming
@@ -80,6 +81,9 @@ ostraka_status_t ostraka_buffer_tensor_view(ostraka_buffer_t buffer, int32_t ind
 /* This rank's elements of tensor `index`: address, number and offset inside the tensor. Always works. */
 ostraka_status_t ostraka_buffer_tensor_range(ostraka_buffer_t buffer, int32_t index, void** data, int64_t* count,
                                              int64_t* offset);
+
+/* Number of axes of the buffer's mesh: how many placements view and redistribute read. */
+ostraka_status_t ostraka_buffer_mesh_dims(ostraka_buffer_t buffer, int32_t* dims);
 
 ostraka_status_t ostraka_buffer_num_tensors(ostraka_buffer_t buffer, int32_t* num_tensors);
 

@@ -69,8 +69,8 @@ ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module,
 /* Lays out and allocates the module's parameters (zero). Collective over the mesh. */
 ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module);
 
-/* Copies this rank's part of the whole tensor `data` (`count` elements of type `dtype`, C order, F64 or F32). Local;
- * every rank passes the same values. Also between steps; INVALID_STATE while the module's weights are in use. */
+/* Copies this rank's part of the whole tensor `data` (`count` elements of type `dtype` F64, F32 or BF16, C order).
+ * Local; every rank passes the same values. Also between steps; INVALID_STATE while the module's weights are in use. */
 ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void* data, int64_t count);
 
@@ -95,8 +95,8 @@ ostraka_status_t ostraka_fsdp_module_parameter_shape(ostraka_fsdp_module_t modul
                                                      int64_t* extents);
 
 /* This rank's reduced gradient of a parameter: address, count, offset inside the tensor. `dtype` is the main type that
- * the caller expects (TYPE_MISMATCH otherwise). Valid until the next pre_backward or zero_grad. INVALID_STATE when there
- * is none. Local. */
+ * the caller expects (TYPE_MISMATCH otherwise). Valid until the next pre_backward or zero_grad. INVALID_STATE when
+ * there is none. Local. */
 ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void** data, int64_t* count, int64_t* offset);
 

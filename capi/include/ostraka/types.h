@@ -40,7 +40,7 @@ typedef struct {
   int32_t op;
 } ostraka_placement_t;
 
-/* A shape of `ndim` extents; ndim 0 is a scalar (extents may then be NULL). */
+/* A shape of `ndim` extents, at most 8; ndim 0 is a scalar (extents may then be NULL). */
 typedef struct {
   int32_t ndim;
   const int64_t* extents;

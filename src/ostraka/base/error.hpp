@@ -32,7 +32,7 @@ template <class... Parts>
   throw Error(status, text.str());
 }
 
-/// Throws Error unless `condition` holds. The message is only built when it does not.
+/// Throws Error unless `condition` holds. The message is put together only then, but its parts are evaluated always.
 template <class... Parts>
 void expect(bool condition, Status status, const Parts&... parts) {
   if (!condition)

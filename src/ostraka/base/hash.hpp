@@ -19,10 +19,7 @@ public:
   }
 
   template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-  Hash& add(T value) {
-    return bytes(&value, sizeof value);
-  }
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T> Hash& add(T value) { return bytes(&value, sizeof value); }
 
   Hash& add(std::string_view text) { return add(text.size()).bytes(text.data(), text.size()); }
 

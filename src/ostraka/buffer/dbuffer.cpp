@@ -46,6 +46,20 @@ void check_out(const DBuffer& out, const DBuffer& from, const layout::Placements
          ": out is on another device");
 }
 
+// Before anything else, so that ranks that own no element refuse what the others refuse.
+void check_conversion(DType from, DType to, const char* operation) {
+  const auto is_converted = [](DType dtype) { return is_floating(dtype) && dtype != DType::f16; };
+  expect(from == to || (is_converted(from) && is_converted(to)), Status::NOT_SUPPORTED, operation, ": from ",
+         name(from), " to ", name(to), "; only f64, f32 and bf16 are converted");
+}
+
+// Refused here, since a collective that cannot start fails its communicator for good.
+void check_allocated(const DBuffer& buffer, const char* operation) {
+  if (!buffer.is_allocated())
+    fail(Status::INVALID_STATE, operation, ": the storage of ", layout::to_string(buffer.placements()),
+         " is released; reallocate_storage brings it back");
+}
+
 bool is_zero(const std::byte* data, std::int64_t bytes) {
   return std::all_of(data, data + bytes, [](std::byte value) { return value == std::byte{0}; });
 }
@@ -71,6 +85,7 @@ DBuffer DBuffer::empty(MeshPtr mesh, layout::Placements placements, std::vector<
 
 DBuffer DBuffer::from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr mesh, layout::Placements placements,
                               LayoutPtr layout, DType dtype) {
+  expect(storage != nullptr, Status::INVALID_ARGUMENT, "from_storage: the storage is null");
   DBuffer buffer;
   buffer.range_ = checked_range(mesh, placements, layout);
   check_average_type(placements, dtype);
@@ -122,6 +137,7 @@ DBuffer DBuffer::distribute_tensors(std::span<const void* const> tensors, std::v
 }
 
 void DBuffer::copy_from(int index, const void* tensor, std::int64_t count, DType source_dtype) {
+  check_conversion(source_dtype, dtype_, "copy_from");
   const TensorRange own = tensor_range(index);
   const std::int64_t whole = layout_->tensor_range(index).size();
   expect(count == whole, Status::SHAPE_MISMATCH, "copy_from: tensor ", index, " ",
@@ -137,8 +153,14 @@ void DBuffer::copy_from(int index, const void* tensor, std::int64_t count, DType
 }
 
 void DBuffer::reallocate_storage() {
+  const bool was_allocated = storage_->is_allocated();
   storage_->reallocate();
-  clear_padding(*this, *compute_stream(*this));
+  if (was_allocated || bytes() == storage_->bytes())
+    return clear_padding(*this, *compute_stream(*this));
+  // Handles on the rest of the storage have padding that this one does not know.
+  compute_stream(*this)->launch("fill_zero", [&](const runtime::Execution& execution) {
+    kernels::fill_zero(execution, storage_->data(), storage_->bytes());
+  });
 }
 
 DBuffer DBuffer::relabel(layout::Placements placements, layout::Range range) const {
@@ -163,8 +185,7 @@ DBuffer DBuffer::cast(DType dtype, const DBuffer* out) const {
     check_out(*out, *this, placements_, dtype, "cast");
   else if (dtype == dtype_)
     return *this;
-  expect(dtype == dtype_ || (is_floating(dtype) && is_floating(dtype_)), Status::NOT_SUPPORTED, "cast: from ",
-         name(dtype_), " to ", name(dtype), "; only floating types are converted");
+  check_conversion(dtype_, dtype, "cast");
   const DBuffer result = out != nullptr ? *out : DBuffer(mesh_, placements_, layout_, dtype, {storage_->arena()});
   buffer::cast(*this, result, *compute_stream(*this));
   return result;
@@ -177,6 +198,9 @@ DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out)
   const bool moves = std::any_of(steps.begin(), steps.end(), [](const auto& step) { return step.axis >= 0; });
   if (out == nullptr && !moves)
     return view(std::move(placements));
+  check_allocated(*this, "redistribute");
+  if (out != nullptr)
+    check_allocated(*out, "redistribute");
   const DBuffer result =
       out != nullptr ? *out : DBuffer(mesh_, std::move(placements), layout_, dtype_, {storage_->arena()});
   buffer::redistribute(*this, result, *compute_stream(*this), mesh_->communicators());

@@ -67,8 +67,8 @@ public:
   static DBuffer from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr mesh, layout::Placements placements,
                               LayoutPtr layout, DType dtype);
 
-  /// Every rank passes all tensors whole (C order, host memory) and keeps its own part. No communication. `layout` null:
-  /// a reference layout of `shapes`.
+  /// Every rank passes all tensors whole (C order, host memory) and keeps its own part. No communication. `layout`
+  /// null: a reference layout of `shapes`.
   static DBuffer distribute_tensors(std::span<const void* const> tensors, std::vector<layout::Shape> shapes,
                                     DType dtype, MeshPtr mesh, layout::Placements placements,
                                     LayoutPtr layout = nullptr);

@@ -21,11 +21,8 @@ void queue_copy(const DBuffer& from, const DBuffer& to, runtime::Stream& stream)
 // The part of `from` that `to` covers; both have the same layout.
 DBuffer part(const DBuffer& from, const DBuffer& to) { return from.view(to.placements()); }
 
-bool is_average(const DBuffer& from, int axis) { return from.placements()[axis].op == layout::ReduceOp::avg; }
-
-void queue_average(const DBuffer& from, int axis, const DBuffer& to, runtime::Stream& stream) {
-  if (const int ranks = from.mesh()->axis_size(axis); is_average(from, axis) && ranks > 1)
-    scale(to, 1.0 / ranks, stream);
+comm::Reduction reduction_of(const DBuffer& from, int axis) {
+  return from.placements()[axis].op == layout::ReduceOp::avg ? comm::Reduction::avg : comm::Reduction::sum;
 }
 
 void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
@@ -40,13 +37,13 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, r
     communicators.gather[step.axis]->allgather(stream, operand(from), operand(to), from.numel(), from.dtype());
     return;
   case Kind::reduce_scatter:
-    communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), to.numel(), from.dtype());
-    queue_average(from, step.axis, to, stream);
+    communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), to.numel(), from.dtype(),
+                                                    reduction_of(from, step.axis));
     return;
   case Kind::allreduce:
     queue_copy(from, to, stream);
-    communicators.reduce[step.axis]->allreduce(stream, operand(to), to.numel(), to.dtype());
-    queue_average(from, step.axis, to, stream);
+    communicators.reduce[step.axis]->allreduce(stream, operand(to), to.numel(), to.dtype(),
+                                               reduction_of(from, step.axis));
     return;
   }
 }
@@ -58,10 +55,6 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   const auto steps = plan_redistribute(from.placements(), to.placements());
   if (steps.empty())
     return queue_copy(from, to, stream);
-  for (const RedistributeStep& step : steps)
-    if (step.kind == RedistributeStep::Kind::allreduce || step.kind == RedistributeStep::Kind::reduce_scatter)
-      expect(!is_average(from, step.axis) || is_floating(from.dtype()), Status::TYPE_MISMATCH,
-             "redistribute: the average of ", name(from.dtype()), " is not defined; reduce with sum");
   DBuffer current = from;
   for (const RedistributeStep& step : steps) {
     const DBuffer next = &step == &steps.back() ? to : to.view(step.placements); // intermediates lie inside the result
@@ -79,12 +72,6 @@ void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {
 void accumulate(double factor, const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {
   stream.launch("accumulate", [=](const runtime::Execution& execution) {
     kernels::accumulate(execution, factor, from.data(), from.dtype(), to.data(), to.dtype(), to.numel());
-  });
-}
-
-void scale(const DBuffer& data, double factor, runtime::Stream& stream) {
-  stream.launch("scale", [=](const runtime::Execution& execution) {
-    kernels::scale(execution, data.data(), data.dtype(), data.numel(), factor);
   });
 }
 

@@ -36,15 +36,6 @@ struct Cast {
   }
 };
 
-template <class T>
-struct Scale {
-  T* data;
-  Arithmetic<T> factor;
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    data[i] = static_cast<T>(static_cast<Arithmetic<T>>(data[i]) * factor);
-  }
-};
-
 template <class From, class To>
 struct Accumulate {
   using Wide = std::common_type_t<Arithmetic<From>, Arithmetic<To>>;
@@ -52,7 +43,8 @@ struct Accumulate {
   const From* from;
   To* to;
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    const Wide sum = static_cast<Arithmetic<To>>(to[i]) + factor * static_cast<Wide>(static_cast<Arithmetic<From>>(from[i]));
+    const Wide sum =
+        static_cast<Arithmetic<To>>(to[i]) + factor * static_cast<Wide>(static_cast<Arithmetic<From>>(from[i]));
     to[i] = static_cast<To>(static_cast<Arithmetic<To>>(sum));
   }
 };
@@ -109,14 +101,6 @@ void cast(const runtime::Execution& execution, const void* from, DType from_dtyp
       runtime::parallel_for("ostraka::cast", execution, count,
                             Cast<From, To>{static_cast<const From*>(from), static_cast<To*>(to)});
     });
-  });
-}
-
-void scale(const runtime::Execution& execution, void* data, DType dtype, std::int64_t count, double factor) {
-  with_floating(dtype, "scale", [&](auto value) {
-    using T = decltype(value);
-    runtime::parallel_for("ostraka::scale", execution, count,
-                          Scale<T>{static_cast<T*>(data), static_cast<Arithmetic<T>>(factor)});
   });
 }
 

@@ -19,9 +19,6 @@ void copy(const runtime::Execution& execution, const void* from, void* to, std::
 void cast(const runtime::Execution& execution, const void* from, DType from_dtype, void* to, DType to_dtype,
           std::int64_t count);
 
-/// data *= factor
-void scale(const runtime::Execution& execution, void* data, DType dtype, std::int64_t count, double factor);
-
 /// to += factor * from, computed in the wider of the two types
 void accumulate(const runtime::Execution& execution, double factor, const void* from, DType from_dtype, void* to,
                 DType to_dtype, std::int64_t count);

@@ -40,8 +40,8 @@ namespace detail {
 
 template <class T>
 void require_type(const DBuffer& buffer, const char* operation) {
-  expect(dtype_of<T>() == buffer.dtype(), Status::TYPE_MISMATCH, operation, ": the buffer holds ",
-         name(buffer.dtype()), ", asked for ", name(dtype_of<T>()));
+  expect(dtype_of<T>() == buffer.dtype(), Status::TYPE_MISMATCH, operation, ": the buffer holds ", name(buffer.dtype()),
+         ", asked for ", name(dtype_of<T>()));
 }
 
 template <class T, int Rank>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an optimizer or a checkpoint sees of a group of parameters: buffers of one layout, by name. fsdp offers it, optim
-// consumes and extends it.
+// What an optimizer or a checkpoint sees of a group of parameters: buffers of one layout, by name. fsdp offers it,
+// optim consumes and extends it.
 #pragma once
 
 #include <ostraka/buffer/dbuffer.hpp>
@@ -15,11 +15,11 @@ namespace ostraka::buffer {
 struct NamedState {
   std::vector<std::string> tensor_names; ///< one per tensor of the layout, "module.parameter"
   DBuffer main_weight;
-  DBuffer main_gradient;                     ///< same layout, placements and type as main_weight
-  std::map<std::string, DBuffer> state;      ///< "exp_avg", ...: likewise, created by the optimizer
-  std::function<bool()> has_gradient;        ///< whether main_gradient holds a complete gradient
-  std::function<void()> before_update;       ///< throws while the weights are in use
-  std::function<void()> refresh;             ///< main weight -> model weight; call after each change of main_weight
+  DBuffer main_gradient;                ///< same layout, placements and type as main_weight
+  std::map<std::string, DBuffer> state; ///< "exp_avg", ...: likewise, created by the optimizer
+  std::function<bool()> has_gradient;   ///< whether main_gradient holds a complete gradient
+  std::function<void()> before_update;  ///< throws while the weights are in use
+  std::function<void()> refresh;        ///< main weight -> model weight; call after each change of main_weight
 };
 
 } // namespace ostraka::buffer

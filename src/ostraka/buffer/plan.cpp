@@ -46,12 +46,12 @@ std::vector<RedistributeStep> plan_redistribute(std::span<const Placement> from,
     else
       steps.push_back({kind, moves ? static_cast<int>(axis) : -1, current});
   }
-  const bool is_uniform = std::all_of(steps.begin(), steps.end(),
-                                      [&](const RedistributeStep& step) { return step.kind == steps[0].kind; });
-  const bool reduces = std::any_of(steps.begin(), steps.end(),
-                                   [](const RedistributeStep& step) { return is_reduction(step.kind); });
-  expect(is_uniform && (!reduces || steps.size() == 1), Status::NOT_SUPPORTED, "redistribute: ",
-         layout::to_string(from), " to ", layout::to_string(to),
+  const bool is_uniform =
+      std::all_of(steps.begin(), steps.end(), [&](const RedistributeStep& step) { return step.kind == steps[0].kind; });
+  const bool reduces =
+      std::any_of(steps.begin(), steps.end(), [](const RedistributeStep& step) { return is_reduction(step.kind); });
+  expect(is_uniform && (!reduces || steps.size() == 1), Status::NOT_SUPPORTED,
+         "redistribute: ", layout::to_string(from), " to ", layout::to_string(to),
          " mixes transitions; do one kind at a time, reductions one axis at a time");
   return steps;
 }

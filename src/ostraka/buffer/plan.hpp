@@ -22,7 +22,7 @@ struct RedistributeStep {
   };
 
   Kind kind;
-  int axis;                     ///< of the mesh; -1 for view and relabel
+  int axis;                      ///< of the mesh; -1 for view and relabel
   layout::Placements placements; ///< after the step
 };
 

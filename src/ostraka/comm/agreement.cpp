@@ -15,8 +15,10 @@ using Operation = std::function<void(runtime::Stream&, Operand)>;
 
 // Runs a collective on a copy of `data` that outlives a time-out, and brings the result back.
 void exchange(void* data, std::size_t bytes, const Operation& operation) {
-  auto storage = std::make_shared<memory::Storage>(memory::make_host_arena(), static_cast<std::int64_t>(bytes),
-                                                   memory::Kind::other);
+  const auto copy = std::make_shared<std::vector<std::byte>>(bytes);
+  const std::shared_ptr<memory::Storage> storage(
+      new memory::Storage(copy->data(), static_cast<std::int64_t>(bytes), runtime::Device::host),
+      [copy](memory::Storage* wrapped) { delete wrapped; }); // the copy lives as long as the storage
   auto* begin = static_cast<std::byte*>(data);
   std::copy(begin, begin + bytes, storage->data());
   operation(*runtime::make_host_compute_stream(), {storage, 0});

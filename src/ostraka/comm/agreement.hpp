@@ -25,6 +25,8 @@ void together(Communicator& group, Body&& body) {
     body();
   } catch (const Error& caught) {
     error = caught;
+  } catch (const std::exception& caught) { // whatever it is, the others must not wait for this rank
+    error.emplace(Status::INTERNAL, caught.what());
   }
   agree_on_status(group, error);
 }

@@ -12,6 +12,15 @@ std::string label(const char* operation, std::int64_t count, DType dtype) {
   return std::string(operation) + " of " + std::to_string(count) + " " + ostraka::name(dtype);
 }
 
+// What every back end must be able to reduce, so that no result depends on which one a group of ranks has.
+void check_reduction(const char* operation, DType dtype, Reduction reduction) {
+  expect(dtype != DType::f16, Status::NOT_SUPPORTED, operation, ": f16 is not reduced by this version");
+  expect(reduction != Reduction::avg || is_floating(dtype), Status::TYPE_MISMATCH, operation, ": the average of ",
+         ostraka::name(dtype), " is not defined");
+  expect(reduction == Reduction::sum || reduction == Reduction::avg || dtype == DType::i64, Status::NOT_SUPPORTED,
+         operation, ": max and min are provided for i64 only, found ", ostraka::name(dtype));
+}
+
 // Operations given up while the message passing library may still write into their memory: never freed.
 void quarantine(std::shared_ptr<Collective> operation) {
   static auto* kept = new std::vector<std::shared_ptr<Collective>>;
@@ -24,23 +33,30 @@ void Communicator::allgather(runtime::Stream& stream, Operand in, Operand out, s
   enqueue(stream, make_allgather(std::move(in), std::move(out), count, dtype), label("allgather", count, dtype));
 }
 
-void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype) {
-  enqueue(stream, make_reduce_scatter(std::move(in), std::move(out), count, dtype),
+void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype,
+                                  Reduction reduction) {
+  check_reduction("reduce-scatter", dtype, reduction);
+  expect(reduction == Reduction::sum || reduction == Reduction::avg, Status::NOT_SUPPORTED,
+         "reduce-scatter: expected sum or avg");
+  enqueue(stream, make_reduce_scatter(std::move(in), std::move(out), count, dtype, reduction),
           label("reduce-scatter", count, dtype));
 }
 
 void Communicator::allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype,
                              Reduction reduction) {
+  check_reduction("allreduce", dtype, reduction);
   enqueue(stream, make_allreduce(std::move(data), count, dtype, reduction), label("allreduce", count, dtype));
 }
 
 void Communicator::broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root) {
+  expect(root >= 0 && root < size_, Status::INVALID_ARGUMENT, name_, ": broadcast: expected a root in [0, ", size_,
+         "), found ", root);
   enqueue(stream, make_broadcast(std::move(data), bytes, root), label("broadcast", bytes, DType::u8));
 }
 
 void Communicator::enqueue(runtime::Stream& stream, std::unique_ptr<Collective> operation, std::string label) {
-  expect(!has_failed(), Status::FAILED, name_, ": ", label, " refused, since the communicator failed earlier: ",
-         failure_);
+  expect(!has_failed(), Status::FAILED, name_, ": ", label,
+         " refused, since the communicator failed earlier: ", failure_);
   std::shared_ptr<Collective> task = std::move(operation);
   task->label = std::move(label);
   fifo_.push_back(task);

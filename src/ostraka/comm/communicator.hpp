@@ -16,7 +16,8 @@
 
 namespace ostraka::comm {
 
-enum class Reduction : std::int32_t { sum, max, min };
+/// `avg` is the sum divided by the number of ranks, for floating types.
+enum class Reduction : std::int32_t { sum, avg, max, min };
 
 /// A place in storage; the address is read when the operation starts.
 struct Operand {
@@ -46,10 +47,11 @@ public:
 
   /// Gathers `count` elements of every rank into out[rank * count]. `in` may be this rank's place inside `out`.
   void allgather(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype);
-  /// Sums in[rank * count, +count) over the ranks into `out`, which may be that place inside `in`. 16-bit types are
-  /// summed in f32 in rank order and rounded once.
-  void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype);
-  /// Reduces `count` elements in place. 16-bit types are summed as in reduce_scatter; max and min of i64 only.
+  /// Sums or averages in[rank * count, +count) over the ranks into `out`, which may be that place inside `in`. bf16 is
+  /// summed in f32 in rank order and rounded once. NOT_SUPPORTED for f16, max and min.
+  void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype,
+                      Reduction reduction = Reduction::sum);
+  /// Reduces `count` elements in place, bf16 as in reduce_scatter; max and min of i64 only.
   void allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype,
                  Reduction reduction = Reduction::sum);
   /// Copies `bytes` bytes from `root` to all ranks.
@@ -63,8 +65,8 @@ protected:
   Communicator(std::string name, int rank, int size) : name_(std::move(name)), rank_(rank), size_(size) {}
 
   virtual std::unique_ptr<Collective> make_allgather(Operand in, Operand out, std::int64_t count, DType dtype) = 0;
-  virtual std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, std::int64_t count,
-                                                          DType dtype) = 0;
+  virtual std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, std::int64_t count, DType dtype,
+                                                          Reduction reduction) = 0;
   virtual std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t count, DType dtype,
                                                      Reduction reduction) = 0;
   virtual std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) = 0;

@@ -28,7 +28,13 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
 
 std::int64_t hash_of(const ContextConfig& config) {
   const auto main = config.main_dtype ? static_cast<std::int32_t>(*config.main_dtype) : -1;
-  return Hash().add(config.recipe).add(config.reduction).add(config.gradient_slots).add(config.broadcast).add(main).value();
+  return Hash()
+      .add(config.recipe)
+      .add(config.reduction)
+      .add(config.gradient_slots)
+      .add(config.broadcast)
+      .add(main)
+      .value();
 }
 
 } // namespace
@@ -46,17 +52,19 @@ FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
   mesh::Communicators communicators = mesh->make_communicators("fsdp context");
   auto arena = comm::make_arena(*communicators.all);
   const auto placements = placements_of(config.recipe, mesh->dims(), config.reduction);
-  resources_ = std::make_shared<Resources>(Resources{
-      std::move(mesh), config, placements, std::move(communicators), arena, runtime::make_host_compute_stream(),
-      runtime::make_host_queue("gather"), runtime::make_host_queue("reduce"),
-      GradientSlots(arena, config.gradient_slots)});
+  resources_ = std::make_shared<Resources>(
+      Resources{std::move(mesh), config, placements, std::move(communicators), arena,
+                runtime::make_host_compute_stream(), runtime::make_host_queue("gather"),
+                runtime::make_host_queue("reduce"), GradientSlots(arena, config.gradient_slots)});
 }
 
 FsdpContext::~FsdpContext() {
   try {
-    if (terminal_cause_.empty())
+    if (terminal_cause_.empty()) {
       for (auto& module : modules_)
         module->reshard_groups(); // waits for gathers in flight
+      resources_->compute->wait(resources_->reduce->record());
+    }
   } catch (const Error&) { // the communicator keeps what is in flight; there is nobody left to tell
   }
   resources_->is_open = false;
@@ -134,8 +142,8 @@ void FsdpContext::finish_backward() {
   communicate([&] {
     for (const auto& module : modules_)
       if (module->phase() != FsdpModule::Phase::resting)
-        record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() + "' is still in its " +
-                                                        fsdp::name(module->phase()) + " phase"));
+        record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() +
+                                                        "' is still in its " + fsdp::name(module->phase()) + " phase"));
     drain_step();
     resources_->compute->wait(resources_->reduce->record());
     std::optional<Error> failure = std::move(step_failure_);
@@ -156,6 +164,8 @@ void FsdpContext::drain_step() {
   is_draining_ = true;
   if (step_failure_) {
     for (const auto& module : modules_) {
+      for (const auto& group : module->groups())
+        group->zero_grad(); // nothing of this step counts, and nothing may refuse the hooks below
       if (module->phase() == FsdpModule::Phase::forward)
         module->post_forward();
       if (module->phase() == FsdpModule::Phase::backward)
@@ -175,11 +185,10 @@ void FsdpContext::drain_step() {
   }
   for (const auto& module : modules_)
     if (module->backward_uses_ > 0 && module->backward_uses_ < module->forward_uses_) {
-      record_failure(Error(Status::INVALID_STATE,
-                           "finish_backward: module '" + module->name() + "' went forward " +
-                               std::to_string(module->forward_uses_) + " times but backward " +
-                               std::to_string(module->backward_uses_) +
-                               " times; evaluate between begin_inference and end_inference"));
+      record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() + "' went forward " +
+                                                      std::to_string(module->forward_uses_) + " times but backward " +
+                                                      std::to_string(module->backward_uses_) +
+                                                      " times; evaluate between begin_inference and end_inference"));
       module->complete_gradients();
     }
   is_draining_ = false;
@@ -195,7 +204,10 @@ void FsdpContext::end_pass(bool failed) {
     backward_order_.cancel();
     return;
   }
-  forward_order_.finish();
+  if (backward_order_.has_started())
+    forward_order_.finish();
+  else
+    forward_order_.cancel(); // any number of forward passes alone says nothing about the next step
   backward_order_.finish();
 }
 
@@ -222,8 +234,8 @@ void FsdpContext::set_last_microbatch(bool is_last) {
 void FsdpContext::zero_grad() {
   require_finalized("zero_grad");
   for (const auto& module : modules_)
-    expect(module->backward_uses_ == 0, Status::INVALID_STATE, "zero_grad: module '", module->name(),
-           "' is in a backward pass; call finish_backward first");
+    expect(module->backward_uses_ == 0 && module->phase() != FsdpModule::Phase::backward, Status::INVALID_STATE,
+           "zero_grad: module '", module->name(), "' is in a backward pass; call finish_backward first");
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
       group->zero_grad();
@@ -289,8 +301,8 @@ void FsdpContext::require_finalized(const std::string& operation) const {
 }
 
 void FsdpContext::require_usable() const {
-  expect(terminal_cause_.empty(), Status::FAILED, "context: it failed earlier and can only be destroyed: ",
-         terminal_cause_);
+  expect(terminal_cause_.empty(), Status::FAILED,
+         "context: it failed earlier and can only be destroyed: ", terminal_cause_);
 }
 
 } // namespace ostraka::fsdp

@@ -81,9 +81,8 @@ void FsdpModule::set_parameter(const std::string& parameter, const void* data, s
   const std::int64_t expected = layout::numel(place.group->specs()[place.index].shape);
   expect(count == expected, Status::SHAPE_MISMATCH, "set_parameter: '", place.group->full_name(place.index), "' ",
          layout::to_string(place.group->specs()[place.index].shape), " has ", expected, " elements, found ", count);
-  expect(dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16, Status::TYPE_MISMATCH,
-         "set_parameter: '", place.group->full_name(place.index), "': expected f64, f32 or bf16 values, found ",
-         ostraka::name(dtype));
+  expect(dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16, Status::TYPE_MISMATCH, "set_parameter: '",
+         place.group->full_name(place.index), "': expected f64, f32 or bf16 values, found ", ostraka::name(dtype));
   place.group->set(place.index, data, count, dtype);
 }
 
@@ -176,7 +175,8 @@ FsdpModule::Gradient FsdpModule::gradient(const std::string& parameter, DType dt
          "': the parameter is frozen");
   expect(dtype == group->compute_dtype(), Status::TYPE_MISMATCH, "gradient '", group->full_name(index), "': taken as ",
          ostraka::name(group->compute_dtype()), ", asked for ", ostraka::name(dtype));
-  const ParameterGroup::Gradient place = group->gradient(index);
+  ParameterGroup::Gradient place{};
+  context_.communicate([&, group = group, index = index] { place = group->gradient(index); });
   return {place.data, place.accumulate ? 1.0 : 0.0};
 }
 
@@ -185,17 +185,16 @@ buffer::TensorRange FsdpModule::main_gradient(const std::string& parameter, DTyp
   expect(group->is_trainable(), Status::INVALID_STATE, "main_gradient '", group->full_name(index),
          "': the parameter is frozen");
   expect(group->has_gradient(), Status::INVALID_STATE, "main_gradient '", group->full_name(index),
-         "': there is none since the last zero_grad");
-  expect(dtype == group->main_dtype(), Status::TYPE_MISMATCH, "main_gradient '", group->full_name(index),
-         "': kept as ", ostraka::name(group->main_dtype()), ", asked for ", ostraka::name(dtype));
+         "': there is none that finish_backward completed since the last zero_grad");
+  expect(dtype == group->main_dtype(), Status::TYPE_MISMATCH, "main_gradient '", group->full_name(index), "': kept as ",
+         ostraka::name(group->main_dtype()), ", asked for ", ostraka::name(dtype));
   return group->main_gradient().tensor_range(index);
 }
 
 const ParameterSpec& FsdpModule::spec(const std::string& parameter) const {
   const auto found = std::find_if(declared_.begin(), declared_.end(),
                                   [&](const ParameterSpec& spec) { return spec.name == parameter; });
-  expect(found != declared_.end(), Status::INVALID_ARGUMENT, "module '", name_, "' has no parameter '", parameter,
-         "'");
+  expect(found != declared_.end(), Status::INVALID_ARGUMENT, "module '", name_, "' has no parameter '", parameter, "'");
   return *found;
 }
 
@@ -217,13 +216,14 @@ void FsdpModule::require_phase(Phase expected, const char* operation) const {
          fsdp::name(expected), " phase, found ", fsdp::name(phase_));
 }
 
-bool FsdpModule::is_readable() const {
-  return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_;
-}
+bool FsdpModule::is_readable() const { return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_; }
 
 void FsdpModule::check_not_in_use(const char* operation) const {
   expect(!is_readable(), Status::INVALID_STATE, operation, ": the weights of module '", name_, "' are in use (",
-         context_.is_in_inference_ ? "inference" : is_pinned_ ? "unshard without reshard" : fsdp::name(phase_), ")");
+         context_.is_in_inference_ ? "inference"
+         : is_pinned_              ? "unshard without reshard"
+                                   : fsdp::name(phase_),
+         ")");
 }
 
 void FsdpModule::unshard_groups() {
@@ -260,6 +260,8 @@ void FsdpModule::finish_microbatch() {
   forward_uses_ = backward_uses_ = 0;
   if (!is_pinned_)
     reshard_groups(); // gathered ahead, but not used
+  for (const auto& group : groups_)
+    group->finish_reduction();
 }
 
 } // namespace ostraka::fsdp

@@ -71,8 +71,8 @@ public:
   /// earlier reduction to free its slot.
   Gradient gradient(const std::string& name, DType dtype);
 
-  /// This rank's elements of the reduced gradient. INVALID_STATE when there is none, TYPE_MISMATCH unless `dtype` is the
-  /// main type. Local.
+  /// This rank's elements of the reduced gradient. INVALID_STATE when there is none, TYPE_MISMATCH unless `dtype` is
+  /// the main type. Local.
   buffer::TensorRange main_gradient(const std::string& name, DType dtype) const;
 
   const ParameterSpec& spec(const std::string& name) const;

@@ -14,8 +14,9 @@ public:
   /// What to expect before anything is recorded.
   void expect_first(std::vector<int> modules);
 
-  /// `module` runs now. A pass that is complete starts over; one that leaves the recorded order is no longer predicted,
-  /// only recorded. Repeats are legal.
+  /// `module` runs now. After the recorded order is complete it is predicted again from its begin, and both passes will
+  /// be recorded as one; a pass that leaves the recorded order is no longer predicted, only recorded. Repeats are
+  /// legal.
   void visit(int module);
   /// The module that runs next as far as the recorded order tells.
   std::optional<int> next() const;
@@ -28,7 +29,8 @@ public:
 
 private:
   std::vector<int> recorded_;
-  std::vector<int> visited_;
+  std::vector<int> visited_; ///< since the recorded order was complete
+  int complete_passes_ = 0;  ///< through the whole recorded order, before visited_
   bool follows_ = true;
 };
 

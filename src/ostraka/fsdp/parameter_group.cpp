@@ -33,7 +33,8 @@ buffer::LayoutPtr plan_layout(const std::vector<ParameterSpec>& specs, int segme
 }
 
 bool is_replicated(const layout::Placements& placements) {
-  return std::all_of(placements.begin(), placements.end(), [](const auto& placement) { return placement.is_replicate(); });
+  return std::all_of(placements.begin(), placements.end(),
+                     [](const auto& placement) { return placement.is_replicate(); });
 }
 
 } // namespace
@@ -60,8 +61,9 @@ ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string
   gathered_ = is_replicated(placements.parameter)
                   ? model_weight_
                   : DBuffer(mesh, everywhere, layout_, storage, {arena, Kind::transient, false});
-  whole_ = storage == compute_dtype_ ? gathered_
-                                     : DBuffer(mesh, everywhere, layout_, compute_dtype_, {arena, Kind::transient, false});
+  whole_ = storage == compute_dtype_
+               ? gathered_
+               : DBuffer(mesh, everywhere, layout_, compute_dtype_, {arena, Kind::transient, false});
   if (!is_trainable())
     return;
   main_gradient_ = DBuffer(mesh, placements.optimizer, layout_, main, {arena, Kind::gradients});
@@ -188,7 +190,7 @@ void ParameterGroup::queue_reduction() {
     else
       buffer::cast(addend_, main_gradient_, reduce);
   }
-  has_gradient_ = true;
+  has_gradient_ = is_reducing_ = true;
   if (slot_)
     resources_->slots.release(*slot_, reduce.record());
   slot_.reset();
@@ -206,7 +208,7 @@ buffer::NamedState ParameterGroup::named_state() {
   state.main_weight = main_weight_;
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
-  state.has_gradient = [self] { return self->has_gradient_; };
+  state.has_gradient = [self] { return self->has_gradient(); };
   state.before_update = [self] { self->check_not_in_use(); };
   state.refresh = [self] { self->refresh(); };
   return state;

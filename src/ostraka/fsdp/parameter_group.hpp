@@ -65,7 +65,10 @@ public:
   /// Ends the micro-batch: unwritten gradients count as zero; queues the reduction if one is due.
   void reduce_gradient(bool is_last_microbatch);
 
-  bool has_gradient() const { return has_gradient_; }
+  /// Whether main_gradient() is reduced, complete and no longer in flight.
+  bool has_gradient() const { return has_gradient_ && !is_reducing_; }
+  /// The reductions queued so far are complete.
+  void finish_reduction() { is_reducing_ = false; }
   void zero_grad();
   const buffer::DBuffer& main_gradient() const { return main_gradient_; }
 
@@ -89,7 +92,7 @@ private:
   buffer::DBuffer gathered_;     ///< whole, storage type; is model_weight_ when that is replicated
   buffer::DBuffer whole_;        ///< whole, compute type; is gathered_ when the types agree
   bool is_unsharded_ = false;
-  std::int64_t version_ = 0;     ///< of the model weight
+  std::int64_t version_ = 0;        ///< of the model weight
   std::int64_t whole_version_ = -1; ///< of what was gathered last
   runtime::Event unsharded_;
 
@@ -99,7 +102,8 @@ private:
   std::optional<int> slot_;
   std::vector<char> written_;           ///< per parameter: partial_ holds contributions
   std::vector<char> written_this_pass_; ///< per parameter: in the present micro-batch
-  bool has_gradient_ = false;           ///< main_gradient_ is reduced and complete
+  bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
+  bool is_reducing_ = false;            ///< some of them may be in flight
 };
 
 } // namespace ostraka::fsdp

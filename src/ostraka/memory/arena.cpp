@@ -3,28 +3,25 @@
 #include <ostraka/base/environment.hpp>
 #include <ostraka/memory/arena.hpp>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 namespace ostraka::memory {
 
 Arena::Block Arena::allocate(std::int64_t bytes, Kind kind) {
   Block block;
   block.bytes = round_up(bytes, alignment, "arena: bytes");
-  for (int i = 0; i < static_cast<int>(regions_.size()) && block.region < 0; ++i)
-    if (const auto offset = regions_[i].free.allocate(block.bytes)) {
-      block.region = i;
-      block.offset = *offset;
-    }
-  if (block.region < 0) {
-    std::byte* data = grow(block.bytes);
-    regions_.push_back({data, FreeList(block.bytes)});
-    reserved_ += block.bytes;
-    block.region = static_cast<int>(regions_.size()) - 1;
-    block.offset = *regions_.back().free.allocate(block.bytes);
+  Space& in = space(kind);
+  auto offset = in.free.allocate(block.bytes);
+  if (!offset) {
+    grow(in, block.bytes - in.free.trailing());
+    offset = in.free.allocate(block.bytes);
   }
-  block.data = regions_[block.region].data + block.offset;
+  block.offset = *offset;
+  block.data = in.addresses.data + block.offset;
   Usage& used = usage_[static_cast<int>(kind)];
   used.in_use += block.bytes;
   used.peak = std::max(used.peak, used.in_use);
@@ -36,36 +33,68 @@ Arena::Block Arena::allocate(std::int64_t bytes, Kind kind) {
 void Arena::release(const Block& block, Kind kind) {
   if (environment::check())
     poison(block.data, block.bytes);
-  regions_[block.region].free.release(block.offset, block.bytes);
+  space(kind).free.release(block.offset, block.bytes);
   usage_[static_cast<int>(kind)].in_use -= block.bytes;
+}
+
+void Arena::grow(Space& space, std::int64_t bytes) {
+  if (space.addresses.data == nullptr)
+    space.addresses = reserve();
+  const std::int64_t committed = space.free.capacity();
+  expect(bytes <= space.addresses.bytes - committed, Status::OUT_OF_MEMORY, "arena: ", bytes,
+         " more bytes do not fit into the memory of this machine (", reserved(), " bytes are in use by this arena)");
+  commit(space.addresses, committed, committed + bytes);
+  space.free.extend(bytes);
+  ++growths_;
 }
 
 namespace {
 
+// One range of addresses per space, as large as the machine's memory; pages come with their first use. So blocks never
+// move, and the arena has no holes between chunks of its own.
 class HostArena final : public Arena {
 public:
   ~HostArena() override {
-    for (std::byte* data : owned_)
-      ::operator delete(data, std::align_val_t(page));
+    for (const AddressSpace& space : owned_)
+      munmap(space.data, static_cast<std::size_t>(space.bytes));
   }
   runtime::Device device() const override { return runtime::Device::host; }
 
 protected:
-  std::byte* grow(std::int64_t bytes) override {
-    auto* data = static_cast<std::byte*>(
-        ::operator new(static_cast<std::size_t>(bytes), std::align_val_t(page), std::nothrow));
-    expect(data != nullptr, Status::OUT_OF_MEMORY, "host arena: ", bytes, " bytes could not be allocated (",
-           reserved(), " bytes are reserved already)");
-    owned_.push_back(data);
-    return data;
+  AddressSpace reserve() override {
+    constexpr std::int64_t least = std::int64_t{1} << 26;
+    std::int64_t bytes = sysconf(_SC_PHYS_PAGES) * page();
+    for (; bytes >= least; bytes = bytes / 2 / page() * page()) { // a limit on addresses (ulimit -v) may be lower
+      void* data =
+          mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (data != MAP_FAILED) {
+        owned_.push_back({static_cast<std::byte*>(data), bytes});
+        return owned_.back();
+      }
+    }
+    fail(Status::OUT_OF_MEMORY, "host arena: no ", least, " bytes of addresses could be reserved");
   }
+
+  void commit(const AddressSpace& space, std::int64_t committed, std::int64_t bytes) override {
+    const std::int64_t begin = round_up(committed, page(), "host arena: bytes");
+    const std::int64_t end = std::min(round_up(bytes, page(), "host arena: bytes"), space.bytes);
+    if (end > begin)
+      expect(mprotect(space.data + begin, static_cast<std::size_t>(end - begin), PROT_READ | PROT_WRITE) == 0,
+             Status::OUT_OF_MEMORY, "host arena: ", end - begin, " bytes could not be allocated (", reserved(),
+             " bytes are in use by this arena)");
+  }
+
   void poison(std::byte* data, std::int64_t bytes) override {
     std::memset(data, 0xff, static_cast<std::size_t>(bytes)); // NaN in every floating type
   }
 
 private:
-  static constexpr std::size_t page = 4096;
-  std::vector<std::byte*> owned_;
+  static std::int64_t page() {
+    static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
+    return bytes;
+  }
+
+  std::vector<AddressSpace> owned_;
 };
 
 } // namespace

@@ -33,7 +33,6 @@ public:
   struct Block {
     std::byte* data = nullptr;
     std::int64_t bytes = 0; ///< rounded up to the alignment
-    int region = -1;
     std::int64_t offset = 0;
   };
 
@@ -41,32 +40,41 @@ public:
 
   virtual runtime::Device device() const = 0;
 
-  /// `bytes` > 0. Grows the arena when no free block fits: in a steady step one always does.
-  /// Throws OUT_OF_MEMORY naming the size.
+  /// `bytes` > 0, at the lowest free offset. Transient blocks have a space of their own, so that a step that starts
+  /// with none of them places them as the step before did and never grows the arena. Throws OUT_OF_MEMORY naming the
+  /// size.
   Block allocate(std::int64_t bytes, Kind kind);
   void release(const Block& block, Kind kind);
 
   const Usage& usage(Kind kind) const { return usage_[static_cast<int>(kind)]; }
-  /// Bytes taken from the system.
-  std::int64_t reserved() const { return reserved_; }
-  /// How often the arena asked the system for memory.
-  int growths() const { return static_cast<int>(regions_.size()); }
+  /// Bytes taken from the system: the highest end of a block so far, of both spaces.
+  std::int64_t reserved() const { return spaces_[0].free.capacity() + spaces_[1].free.capacity(); }
+  /// How often more was taken.
+  int growths() const { return growths_; }
 
 protected:
-  /// `bytes` of new memory, aligned; freed by the destructor of the concrete arena. Throws OUT_OF_MEMORY.
-  virtual std::byte* grow(std::int64_t bytes) = 0;
+  /// Address space for `bytes` at most, usable after commit(); given back by the destructor of the concrete arena.
+  struct AddressSpace {
+    std::byte* data = nullptr;
+    std::int64_t bytes = 0;
+  };
+  virtual AddressSpace reserve() = 0;
+  /// Makes the first `bytes` of an address space usable; `committed` of them are already. Throws OUT_OF_MEMORY.
+  virtual void commit(const AddressSpace& space, std::int64_t committed, std::int64_t bytes) = 0;
   /// Overwrites with NaN patterns (OSTRAKA_CHECK).
   virtual void poison(std::byte* data, std::int64_t bytes) = 0;
 
 private:
-  struct Region {
-    std::byte* data;
+  struct Space {
+    AddressSpace addresses;
     FreeList free;
   };
+  Space& space(Kind kind) { return spaces_[kind == Kind::transient ? 1 : 0]; }
+  void grow(Space& space, std::int64_t bytes);
 
-  std::vector<Region> regions_;
+  std::array<Space, 2> spaces_;
   std::array<Usage, num_kinds> usage_{};
-  std::int64_t reserved_ = 0;
+  int growths_ = 0;
 };
 
 /// An arena in ordinary host memory, private to this process.

@@ -6,7 +6,10 @@
 
 namespace ostraka::memory {
 
-FreeList::FreeList(std::int64_t capacity) : capacity_(capacity) { free_.emplace(0, capacity); }
+FreeList::FreeList(std::int64_t capacity) : capacity_(capacity) {
+  if (capacity > 0)
+    free_.emplace(0, capacity);
+}
 
 std::optional<std::int64_t> FreeList::allocate(std::int64_t bytes) {
   for (auto range = free_.begin(); range != free_.end(); ++range) {
@@ -24,8 +27,7 @@ std::optional<std::int64_t> FreeList::allocate(std::int64_t bytes) {
 void FreeList::release(std::int64_t offset, std::int64_t bytes) {
   auto next = free_.lower_bound(offset);
   const bool overlaps_next = next != free_.end() && offset + bytes > next->first;
-  const bool overlaps_previous =
-      next != free_.begin() && std::prev(next)->first + std::prev(next)->second > offset;
+  const bool overlaps_previous = next != free_.begin() && std::prev(next)->first + std::prev(next)->second > offset;
   expect(!overlaps_next && !overlaps_previous, Status::INTERNAL, "arena: bytes [", offset, ", ", offset + bytes,
          ") were released twice");
   auto range = free_.emplace(offset, bytes).first;
@@ -40,6 +42,19 @@ void FreeList::release(std::int64_t offset, std::int64_t bytes) {
       free_.erase(range);
     }
   }
+}
+
+void FreeList::extend(std::int64_t bytes) {
+  const std::int64_t end = capacity_;
+  capacity_ += bytes;
+  release(end, bytes);
+}
+
+std::int64_t FreeList::trailing() const {
+  if (free_.empty())
+    return 0;
+  const auto& [offset, bytes] = *free_.rbegin();
+  return offset + bytes == capacity_ ? bytes : 0;
 }
 
 bool FreeList::is_all_free() const {

@@ -13,12 +13,18 @@ namespace ostraka::memory {
 /// ranks with equal program order get equal offsets. Bytes.
 class OSTRAKA_API FreeList {
 public:
-  explicit FreeList(std::int64_t capacity);
+  explicit FreeList(std::int64_t capacity = 0);
 
   /// The lowest offset at which `bytes` (> 0) fit, or nothing. Pass sizes rounded to the wanted alignment.
   std::optional<std::int64_t> allocate(std::int64_t bytes);
   /// Gives a range back; joins it with free neighbours.
   void release(std::int64_t offset, std::int64_t bytes);
+
+  /// Adds `bytes` at the end.
+  void extend(std::int64_t bytes);
+  std::int64_t capacity() const { return capacity_; }
+  /// Bytes of the free range that ends at the capacity.
+  std::int64_t trailing() const;
 
   bool is_all_free() const;
 

@@ -55,9 +55,17 @@ void adamw(const runtime::Execution& execution, const AdamWCoefficients& c, DTyp
            void* weight, const void* gradient, void* exp_avg, void* exp_avg_sq) {
   with_main_type(dtype, "adamw", [&](auto value) {
     using T = decltype(value);
-    const AdamW<T> functor{T(c.decay),       T(c.beta1),       T(1 - c.beta1), T(c.beta2),
-                           T(1 - c.beta2),   T(c.step_size),   T(c.correction2), T(c.epsilon),
-                           static_cast<T*>(weight), static_cast<const T*>(gradient), static_cast<T*>(exp_avg),
+    const AdamW<T> functor{T(c.decay),
+                           T(c.beta1),
+                           T(1 - c.beta1),
+                           T(c.beta2),
+                           T(1 - c.beta2),
+                           T(c.step_size),
+                           T(c.correction2),
+                           T(c.epsilon),
+                           static_cast<T*>(weight),
+                           static_cast<const T*>(gradient),
+                           static_cast<T*>(exp_avg),
                            static_cast<T*>(exp_avg_sq)};
     runtime::parallel_for("ostraka::adamw", execution, count, functor);
   });
@@ -67,8 +75,12 @@ void sgd(const runtime::Execution& execution, double learning_rate, double momen
          std::int64_t count, void* weight, const void* gradient, void* momentum_buffer) {
   with_main_type(dtype, "sgd", [&](auto value) {
     using T = decltype(value);
-    const Sgd<T> functor{T(learning_rate),        T(momentum), T(weight_decay), static_cast<T*>(weight),
-                         static_cast<const T*>(gradient), static_cast<T*>(momentum_buffer)};
+    const Sgd<T> functor{T(learning_rate),
+                         T(momentum),
+                         T(weight_decay),
+                         static_cast<T*>(weight),
+                         static_cast<const T*>(gradient),
+                         static_cast<T*>(momentum_buffer)};
     runtime::parallel_for("ostraka::sgd", execution, count, functor);
   });
 }

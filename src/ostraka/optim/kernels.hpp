@@ -10,7 +10,7 @@
 namespace ostraka::optim::kernels {
 
 struct AdamWCoefficients {
-  double decay;       ///< 1 - rate * weight_decay
+  double decay; ///< 1 - rate * weight_decay
   double beta1;
   double beta2;
   double step_size;   ///< rate / (1 - beta1^t)

@@ -13,8 +13,8 @@ using buffer::DBuffer;
 using buffer::NamedState;
 
 void require_range(const char* optimizer, const char* coefficient, double value, double below) {
-  expect(std::isfinite(value) && value >= 0 && value < below, Status::INVALID_ARGUMENT, optimizer, ": expected 0 <= ",
-         coefficient, " < ", below, ", found ", value);
+  expect(std::isfinite(value) && value >= 0 && value < below, Status::INVALID_ARGUMENT, optimizer,
+         ": expected 0 <= ", coefficient, " < ", below, ", found ", value);
 }
 
 class AdamW final : public Optimizer {
@@ -61,8 +61,8 @@ protected:
     const DBuffer weight = state.main_weight, gradient = state.main_gradient;
     const DBuffer momentum = config_.momentum > 0 ? state_buffer(state, "momentum_buffer") : DBuffer();
     stream.launch("sgd", [=, rate = learning_rate(), config = config_](const runtime::Execution& execution) {
-      kernels::sgd(execution, rate, config.momentum, config.weight_decay, weight.dtype(), weight.numel(),
-                   weight.data(), gradient.data(), momentum.is_valid() ? momentum.data() : nullptr);
+      kernels::sgd(execution, rate, config.momentum, config.weight_decay, weight.dtype(), weight.numel(), weight.data(),
+                   gradient.data(), momentum.is_valid() ? momentum.data() : nullptr);
     });
   }
 
@@ -85,7 +85,8 @@ void Optimizer::step() {
   for (const NamedState& state : states_) {
     state.before_update();
     expect(state.has_gradient(), Status::INVALID_STATE, "optimizer step: parameter '", state.tensor_names.front(),
-           "' has no complete gradient (", steps_, " steps done); run a backward pass with set_last_microbatch(true) and "
+           "' has no complete gradient (", steps_,
+           " steps done); run a backward pass with set_last_microbatch(true) and "
            "finish_backward first");
   }
   ++steps_;

@@ -23,7 +23,8 @@ public:
   Event record() override { return {}; }
 };
 
-// A queue of steps, each polled until it says that it is complete. After an error the rest is skipped and events carry it.
+// A queue of steps, each polled until it says that it is complete. After an error the rest is skipped and events carry
+// it.
 class HostQueue final : public Stream, public Progressable {
 public:
   explicit HostQueue(std::string name) : name_(std::move(name)) {}
@@ -76,7 +77,8 @@ public:
   void abandon(const std::string& cause) noexcept override {
     if (steps_.empty())
       return;
-    error_ = std::make_exception_ptr(Error(Status::FAILED, cause));
+    if (!error_) // the first cause counts
+      error_ = std::make_exception_ptr(Error(Status::FAILED, cause));
     progress(); // with an error set, every step completes at once
   }
 

@@ -12,34 +12,69 @@ namespace ostraka::runtime {
 
 namespace {
 
-std::vector<Progressable*>& registered() {
-  static std::vector<Progressable*> all;
+// Objects come and go while all are visited: a finished step of a queue may hold the last reference to a mesh, whose
+// communicators then leave. Who leaves during a visit leaves a null behind, which the outermost visit removes.
+class Registry {
+public:
+  void insert(Progressable* item) { items_.push_back(item); }
+  void erase(Progressable* item) {
+    if (visits_ == 0)
+      std::erase(items_, item);
+    else
+      std::replace(items_.begin(), items_.end(), item, static_cast<Progressable*>(nullptr));
+  }
+
+  template <class Visit>
+  void visit_all(Visit&& visit) {
+    const Depth depth(*this);
+    for (std::size_t i = 0; i < items_.size(); ++i) // items_ may grow
+      if (items_[i] != nullptr)
+        visit(*items_[i]);
+  }
+
+private:
+  class Depth {
+  public:
+    explicit Depth(Registry& registry) : registry_(registry) { ++registry_.visits_; }
+    ~Depth() {
+      if (--registry_.visits_ == 0)
+        std::erase(registry_.items_, nullptr);
+    }
+
+  private:
+    Registry& registry_;
+  };
+
+  std::vector<Progressable*> items_;
+  int visits_ = 0;
+};
+
+Registry& registry() {
+  static Registry all;
   return all;
 }
 
 [[noreturn]] void time_out(std::string_view what, double seconds) {
   std::string in_flight;
-  for (const Progressable* item : registered()) {
-    const std::string text = item->pending();
+  registry().visit_all([&](Progressable& item) {
+    const std::string text = item.pending();
     if (!text.empty())
       in_flight += (in_flight.empty() ? "" : "; ") + text;
-  }
+  });
   std::ostringstream message;
-  message << what << ": not complete after " << seconds << " s (OSTRAKA_TIMEOUT_S); pending: "
-          << (in_flight.empty() ? "nothing of this process" : in_flight);
-  for (Progressable* item : registered())
-    item->abandon(message.str());
+  message << what << ": not complete after " << seconds
+          << " s (OSTRAKA_TIMEOUT_S); pending: " << (in_flight.empty() ? "nothing of this process" : in_flight);
+  registry().visit_all([&](Progressable& item) { item.abandon(message.str()); });
   throw Error(Status::TIME_OUT, message.str());
 }
 
 } // namespace
 
-Progressable::Progressable() { registered().push_back(this); }
-Progressable::~Progressable() { std::erase(registered(), this); }
+Progressable::Progressable() { registry().insert(this); }
+Progressable::~Progressable() { registry().erase(this); }
 
 void progress_all() noexcept {
-  for (Progressable* item : registered())
-    item->progress();
+  registry().visit_all([](Progressable& item) { item.progress(); });
 }
 
 void wait_until(const std::function<bool()>& done, std::string_view what) {

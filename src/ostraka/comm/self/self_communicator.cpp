@@ -31,7 +31,8 @@ protected:
   std::unique_ptr<Collective> make_allgather(Operand in, Operand out, std::int64_t count, DType dtype) override {
     return std::make_unique<Copy>(std::move(in), std::move(out), count * size_of(dtype));
   }
-  std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, std::int64_t count, DType dtype) override {
+  std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, std::int64_t count, DType dtype,
+                                                  Reduction) override {
     return std::make_unique<Copy>(std::move(in), std::move(out), count * size_of(dtype));
   }
   std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t, DType, Reduction) override {

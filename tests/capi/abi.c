@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The numbers and struct layouts that compiled programs rely on, written out: a change here breaks binary
+ * compatibility.
+ */
+#include "suites.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+static_assert(sizeof(ostraka_status_t) == 4 && (ostraka_status_t)-1 < 0, "status type");
+static_assert(OSTRAKA_OK == 0 && OSTRAKA_INVALID_ARGUMENT == 10 && OSTRAKA_INVALID_STATE == 11, "status");
+static_assert(OSTRAKA_INVALID_HANDLE == 12 && OSTRAKA_SHAPE_MISMATCH == 13 && OSTRAKA_TYPE_MISMATCH == 14, "status");
+static_assert(OSTRAKA_NOT_SUPPORTED == 20 && OSTRAKA_OUT_OF_MEMORY == 30 && OSTRAKA_INPUT_OUTPUT == 40, "status");
+static_assert(OSTRAKA_COMMUNICATION == 50 && OSTRAKA_RANKS_DISAGREE == 51 && OSTRAKA_TIME_OUT == 52, "status");
+static_assert(OSTRAKA_USER_FAILURE == 53 && OSTRAKA_FAILED == 60 && OSTRAKA_INTERNAL == 90, "status");
+
+static_assert(OSTRAKA_F64 == 0 && OSTRAKA_F32 == 1 && OSTRAKA_BF16 == 2 && OSTRAKA_F16 == 3, "types");
+static_assert(OSTRAKA_I64 == 4 && OSTRAKA_I32 == 5 && OSTRAKA_U8 == 6, "types");
+static_assert(OSTRAKA_REPLICATE == 0 && OSTRAKA_SHARD == 1 && OSTRAKA_PARTIAL == 2, "placements");
+static_assert(OSTRAKA_SUM == 0 && OSTRAKA_MEAN == 1, "reductions");
+static_assert(OSTRAKA_REFERENCE == 0 && OSTRAKA_PLANNED == 1, "policies");
+static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_3 == 3, "recipes");
+static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 1 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
+static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 1, "versions");
+
+static_assert(sizeof(ostraka_placement_t) == 8 && offsetof(ostraka_placement_t, op) == 4, "placement");
+static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents) == 8, "shape");
+static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
+
+static_assert(sizeof(ostraka_fsdp_config_t) == 32, "fsdp config");
+static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&
+                  offsetof(ostraka_fsdp_config_t, recipe) == 12 && offsetof(ostraka_fsdp_config_t, reduction) == 16 &&
+                  offsetof(ostraka_fsdp_config_t, gradient_slots) == 20 &&
+                  offsetof(ostraka_fsdp_config_t, broadcast) == 24 && offsetof(ostraka_fsdp_config_t, main_dtype) == 28,
+              "fsdp config");
+static_assert(sizeof(ostraka_adamw_config_t) == 56, "adamw config");
+static_assert(offsetof(ostraka_adamw_config_t, struct_size) == 0 && offsetof(ostraka_adamw_config_t, version) == 8 &&
+                  offsetof(ostraka_adamw_config_t, learning_rate) == 16 &&
+                  offsetof(ostraka_adamw_config_t, beta1) == 24 && offsetof(ostraka_adamw_config_t, beta2) == 32 &&
+                  offsetof(ostraka_adamw_config_t, epsilon) == 40 &&
+                  offsetof(ostraka_adamw_config_t, weight_decay) == 48,
+              "adamw config");
+static_assert(sizeof(ostraka_sgd_config_t) == 40, "sgd config");
+static_assert(offsetof(ostraka_sgd_config_t, struct_size) == 0 && offsetof(ostraka_sgd_config_t, version) == 8 &&
+                  offsetof(ostraka_sgd_config_t, learning_rate) == 16 &&
+                  offsetof(ostraka_sgd_config_t, momentum) == 24 && offsetof(ostraka_sgd_config_t, weight_decay) == 32,
+              "sgd config");
+static_assert(sizeof(ostraka_memory_report_t) == 64, "memory report");
+static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(ostraka_memory_report_t, version) == 8 &&
+                  offsetof(ostraka_memory_report_t, parameters) == 16 &&
+                  offsetof(ostraka_memory_report_t, gradients) == 24 &&
+                  offsetof(ostraka_memory_report_t, optimizer_state) == 32 &&
+                  offsetof(ostraka_memory_report_t, transient) == 40 &&
+                  offsetof(ostraka_memory_report_t, transient_peak) == 48 &&
+                  offsetof(ostraka_memory_report_t, num_elements) == 56,
+              "memory report");
+
+void abi_suite(void) {
+  ostraka_fsdp_config_t fsdp;
+  CHECK_OK(ostraka_fsdp_config_init(&fsdp));
+  CHECK_INT(fsdp.struct_size, 32);
+  CHECK_INT(fsdp.version, 1);
+  CHECK_INT(fsdp.recipe, 3);
+  CHECK_INT(fsdp.reduction, 1);
+  CHECK_INT(fsdp.gradient_slots, 2);
+  CHECK_INT(fsdp.broadcast, 0);
+  CHECK_INT(fsdp.main_dtype, -1);
+
+  ostraka_adamw_config_t adamw;
+  CHECK_OK(ostraka_adamw_config_init(&adamw));
+  CHECK_INT(adamw.struct_size, 56);
+  CHECK_INT(adamw.version, 1);
+  CHECK_NEAR(adamw.learning_rate, 1e-3, 0);
+  CHECK_NEAR(adamw.beta1, 0.9, 0);
+  CHECK_NEAR(adamw.beta2, 0.999, 0);
+  CHECK_NEAR(adamw.epsilon, 1e-8, 0);
+  CHECK_NEAR(adamw.weight_decay, 1e-2, 0);
+
+  ostraka_sgd_config_t sgd;
+  CHECK_OK(ostraka_sgd_config_init(&sgd));
+  CHECK_INT(sgd.struct_size, 40);
+  CHECK_INT(sgd.version, 1);
+  CHECK_NEAR(sgd.learning_rate, 1e-3, 0);
+  CHECK_NEAR(sgd.momentum, 0, 0);
+  CHECK_NEAR(sgd.weight_decay, 0, 0);
+
+  ostraka_memory_report_t report = {.num_elements = 7};
+  CHECK_OK(ostraka_memory_report_init(&report));
+  CHECK_INT(report.struct_size, 64);
+  CHECK_INT(report.version, 1);
+  CHECK_INT(report.num_elements, 0);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The heads of the config and report structs: size, version, garbage.
+ */
+#include "suites.h"
+
+#include <mpi.h>
+#include <string.h>
+
+/* Wrong sizes and versions, each refused without a change. */
+static const struct {
+  int64_t size_change;
+  int32_t version;
+  const char* words;
+} wrong[] = {{-8, 1, "bytes, found"},
+             {8, 1, "bytes, found"},
+             {0, 2, "expected version 1 to 1, found 2"},
+             {0, 0, "expected version 1 to 1, found 0"},
+             {0, -1, "expected version 1 to 1, found -1"}};
+enum { WRONG = sizeof wrong / sizeof wrong[0], GARBAGE = 0xA5 };
+
+#define INIT_REFUSES(type, function)                                                                                   \
+  do {                                                                                                                 \
+    type config, before;                                                                                               \
+    memset(&config, GARBAGE, sizeof config);                                                                           \
+    memcpy(&before, &config, sizeof config);                                                                           \
+    for (int i = 0; i < WRONG; ++i) {                                                                                  \
+      const int64_t size = (int64_t)sizeof config + wrong[i].size_change;                                              \
+      CHECK_FAILS(function##_versioned(&config, size, wrong[i].version), OSTRAKA_INVALID_ARGUMENT, wrong[i].words);    \
+      CHECK(memcmp(&before, &config, sizeof config) == 0);                                                             \
+    }                                                                                                                  \
+    CHECK_FAILS(function##_versioned(NULL, (int64_t)sizeof config, 1), OSTRAKA_INVALID_ARGUMENT, "is null");           \
+    CHECK_FAILS(function(NULL), OSTRAKA_INVALID_ARGUMENT, "is null");                                                  \
+    CHECK_OK(function##_versioned(&config, (int64_t)sizeof config, 1));                                                \
+    CHECK_INT(config.struct_size, (int64_t)sizeof config);                                                             \
+  } while (0)
+
+/* `call` uses `config`, a struct of `type`. */
+#define USE_REFUSES(type, function, call)                                                                              \
+  do {                                                                                                                 \
+    type config;                                                                                                       \
+    memset(&config, GARBAGE, sizeof config);                                                                           \
+    CHECK_FAILS(call, OSTRAKA_INVALID_ARGUMENT, "initialise the struct with its _init function");                      \
+    memset(&config, 0, sizeof config);                                                                                 \
+    CHECK_FAILS(call, OSTRAKA_INVALID_ARGUMENT, "initialise the struct with its _init function");                      \
+    for (int i = 0; i < WRONG; ++i) {                                                                                  \
+      CHECK_OK(function(&config));                                                                                     \
+      config.struct_size += wrong[i].size_change;                                                                      \
+      config.version = wrong[i].version;                                                                               \
+      CHECK_FAILS(call, OSTRAKA_INVALID_ARGUMENT, wrong[i].words);                                                     \
+    }                                                                                                                  \
+  } while (0)
+
+static void fsdp_members(ostraka_mesh_t mesh) {
+  ostraka_fsdp_context_t context = NULL;
+  ostraka_fsdp_config_t config;
+#define MEMBER_REFUSED(member, value, status, words)                                                                   \
+  do {                                                                                                                 \
+    CHECK_OK(ostraka_fsdp_config_init(&config));                                                                       \
+    config.member = value;                                                                                             \
+    CHECK_FAILS(ostraka_fsdp_context_create(mesh, &config, &context), status, words);                                  \
+  } while (0)
+  MEMBER_REFUSED(recipe, 1, OSTRAKA_INVALID_ARGUMENT, "recipe: expected 0 (no_shard) or 3 (zero_3), found 1");
+  MEMBER_REFUSED(reduction, 2, OSTRAKA_INVALID_ARGUMENT, "found 2");
+  MEMBER_REFUSED(gradient_slots, 0, OSTRAKA_INVALID_ARGUMENT, "gradient_slots >= 1, found 0");
+  MEMBER_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
+  MEMBER_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "found bf16");
+  if (check_ranks > 1) { /* one rank alone differs, or is wrong: all get the same answer */
+    MEMBER_REFUSED(gradient_slots, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "context: configuration");
+    MEMBER_REFUSED(gradient_slots, check_rank == 1 ? 0 : 2, OSTRAKA_INVALID_ARGUMENT, "rank 1: ");
+  }
+  CHECK(context == NULL);
+}
+
+static void adamw_members(ostraka_fsdp_context_t context) {
+  ostraka_optimizer_t optimizer = NULL;
+  ostraka_adamw_config_t config;
+#define ADAMW_REFUSED(member, value)                                                                                   \
+  do {                                                                                                                 \
+    CHECK_OK(ostraka_adamw_config_init(&config));                                                                      \
+    config.member = value;                                                                                             \
+    CHECK_FAILS(ostraka_adamw_create(context, &config, &optimizer), OSTRAKA_INVALID_ARGUMENT, #member);                \
+  } while (0)
+  ADAMW_REFUSED(learning_rate, -1);
+  ADAMW_REFUSED(beta1, 1);
+  ADAMW_REFUSED(beta2, -0.1);
+  ADAMW_REFUSED(epsilon, -1e-8);
+  ADAMW_REFUSED(weight_decay, -1);
+  CHECK(optimizer == NULL);
+}
+
+static void sgd_members(ostraka_fsdp_context_t context) {
+  ostraka_optimizer_t optimizer = NULL;
+  ostraka_sgd_config_t config;
+#define SGD_REFUSED(member, value)                                                                                     \
+  do {                                                                                                                 \
+    CHECK_OK(ostraka_sgd_config_init(&config));                                                                        \
+    config.member = value;                                                                                             \
+    CHECK_FAILS(ostraka_sgd_create(context, &config, &optimizer), OSTRAKA_INVALID_ARGUMENT, #member);                  \
+  } while (0)
+  SGD_REFUSED(learning_rate, -1);
+  SGD_REFUSED(momentum, 1);
+  SGD_REFUSED(weight_decay, -1);
+  CHECK(optimizer == NULL);
+}
+
+static void a_plane_is_not_supported_yet(void) {
+  const int32_t sizes[] = {1, check_ranks};
+  ostraka_mesh_t plane = NULL;
+  ostraka_fsdp_context_t context = NULL;
+  CHECK_OK(ostraka_mesh_create(MPI_COMM_WORLD, 2, sizes, NULL, &plane));
+  CHECK_FAILS(ostraka_fsdp_context_create(plane, NULL, &context), OSTRAKA_NOT_SUPPORTED, "one axis");
+  CHECK_OK(ostraka_mesh_destroy(&plane));
+}
+
+void config_suite(void) {
+  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init);
+  INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init);
+  INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init);
+  INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init);
+
+  model_t model = make_model();
+  ostraka_fsdp_context_t context = NULL;
+  ostraka_optimizer_t optimizer = NULL;
+  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init,
+              ostraka_fsdp_context_create(model.mesh, &config, &context));
+  USE_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init,
+              ostraka_adamw_create(model.context, &config, &optimizer));
+  USE_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, ostraka_sgd_create(model.context, &config, &optimizer));
+  USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, ostraka_fsdp_context_memory(model.context, &config));
+  CHECK(context == NULL && optimizer == NULL);
+  fsdp_members(model.mesh);
+  adamw_members(model.context);
+  sgd_members(model.context);
+  a_plane_is_not_supported_yet();
+  CHECK_FAILS(ostraka_fsdp_context_create(model.mesh, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'context' is null");
+  CHECK_FAILS(ostraka_adamw_create(model.context, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'optimizer' is null");
+  CHECK_FAILS(ostraka_sgd_create(model.context, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'optimizer' is null");
+  CHECK_FAILS(ostraka_fsdp_context_memory(model.context, NULL), OSTRAKA_INVALID_ARGUMENT, "'report' is null");
+  train_step(&model);
+  destroy_model(&model);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "suites.h"
+
+int main(int argc, char** argv) {
+  check_start(&argc, &argv);
+  CHECK_OK(ostraka_initialize());
+  abi_suite();
+  message_suite();
+  layout_suite();
+  mesh_suite();
+  buffer_suite();
+  buffer_error_suite();
+  handle_suite();
+  config_suite();
+  fsdp_suite();
+  fsdp_phase_suite();
+  optim_suite();
+  failure_suite();
+  training_suite();
+  CHECK_OK(ostraka_finalize());
+  return check_finish();
+}

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# Runs a command that must succeed, or fail in an orderly way, and say something:
+#   cmake -DSUCCEEDS=ON|OFF -DWORDS=text -P run_and_read.cmake -- COMMAND ...
+# (ctest looks at the exit status or at PASS_REGULAR_EXPRESSION, never at both.)
+cmake_minimum_required(VERSION 3.25)
+set(command "")
+set(is_command FALSE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(is_command)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(is_command TRUE)
+  endif()
+endforeach()
+
+execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
+message("${text}")
+if(SUCCEEDS AND NOT status STREQUAL "0")
+  message(FATAL_ERROR "expected an exit status of 0, found: ${status}")
+elseif(NOT SUCCEEDS AND (NOT status MATCHES "^[0-9]+$" OR status EQUAL 0 OR status GREATER 128))
+  message(FATAL_ERROR "expected an orderly exit with a status other than 0, found: ${status}")
+endif()
+string(FIND "${text}" "${WORDS}" found)
+if(found EQUAL -1)
+  message(FATAL_ERROR "expected in the output: ${WORDS}")
+endif()

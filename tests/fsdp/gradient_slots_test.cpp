@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring of gradient slots on one rank.
+#include <ostraka/fsdp/gradient_slots.hpp>
+#include <ostraka/runtime/progress.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+namespace ostraka::fsdp::test {
+namespace {
+
+using memory::Kind;
+using runtime::Event;
+
+/// An event that is complete when the test says so.
+struct Reduction {
+  std::shared_ptr<Event::State> state = std::make_shared<Event::State>();
+  Event event{state};
+};
+
+/// Completes a reduction after it was polled a number of times: shows that somebody waited.
+class Delayed final : public runtime::Progressable {
+public:
+  explicit Delayed(Reduction& reduction) : reduction_(reduction) {}
+  void progress() noexcept override {
+    if (++polls_ == 5)
+      reduction_.state->done = true;
+  }
+  std::string pending() const override { return ""; }
+  void abandon(const std::string&) noexcept override {}
+
+private:
+  Reduction& reduction_;
+  int polls_ = 0;
+};
+
+struct Ring {
+  explicit Ring(int count) : slots(arena, count) { slots.reserve(256); }
+  std::int64_t in_use() const { return arena->usage(Kind::transient).in_use; }
+
+  std::shared_ptr<memory::Arena> arena = memory::make_host_arena();
+  GradientSlots slots;
+};
+
+TEST(GradientSlots, MemoryIsTakenAtUse) {
+  Ring ring(2);
+  EXPECT_EQ(ring.in_use(), 0);
+  const int slot = ring.slots.acquire();
+  EXPECT_EQ(ring.in_use(), 256);
+  EXPECT_EQ(ring.slots.storage(slot)->bytes(), 256);
+  EXPECT_TRUE(ring.slots.storage(slot)->is_allocated());
+}
+
+TEST(GradientSlots, EqualRequestsAlternate) {
+  for (const int count : {1, 2, 3}) {
+    Ring ring(count);
+    std::vector<int> order;
+    for (int i = 0; i < 3 * count; ++i) {
+      order.push_back(ring.slots.acquire());
+      ring.slots.release(order.back(), Event());
+    }
+    EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), static_cast<std::size_t>(count));
+    for (int i = count; i < 3 * count; ++i)
+      EXPECT_EQ(order[i], order[i - count]);
+    EXPECT_EQ(ring.in_use(), count * 256);
+  }
+}
+
+TEST(GradientSlots, AProducerWaitsForTheReductionOfItsSlot) {
+  Ring ring(1);
+  Reduction reduction;
+  ring.slots.release(ring.slots.acquire(), reduction.event);
+  const Delayed delayed(reduction);
+  ring.slots.acquire();
+  EXPECT_TRUE(reduction.event.is_done());
+}
+
+TEST(GradientSlots, AProducerWithAFreeSlotDoesNotWait) {
+  Ring ring(2);
+  Reduction reduction;
+  ring.slots.release(ring.slots.acquire(), reduction.event);
+  const Delayed delayed(reduction);
+  ring.slots.release(ring.slots.acquire(), Event());
+  EXPECT_FALSE(reduction.event.is_done());
+}
+
+TEST(GradientSlots, MoreModulesWithUsesToComeThanSlots) {
+  Ring ring(2);
+  const std::set<int> bound{ring.slots.acquire(), ring.slots.acquire(), ring.slots.acquire(), ring.slots.acquire()};
+  EXPECT_EQ(bound.size(), 4u);
+  EXPECT_EQ(ring.in_use(), 4 * 256);
+  ring.slots.release(2, Event());
+  EXPECT_EQ(ring.slots.acquire(), 2); // the only one that is free
+}
+
+TEST(GradientSlots, ABoundSlotIsNeverHandedOutAgain) {
+  Ring ring(2);
+  const int kept = ring.slots.acquire();
+  for (int i = 0; i < 5; ++i) {
+    const int slot = ring.slots.acquire();
+    EXPECT_NE(slot, kept);
+    ring.slots.release(slot, Event());
+  }
+}
+
+TEST(GradientSlots, AnErrorOfTheReductionReachesTheNextProducer) {
+  Ring ring(1);
+  Reduction reduction;
+  reduction.state->done = true;
+  reduction.state->error = std::make_exception_ptr(std::runtime_error("lost"));
+  ring.slots.release(ring.slots.acquire(), reduction.event);
+  EXPECT_THROW(ring.slots.acquire(), std::runtime_error);
+}
+
+TEST(GradientSlots, ReleaseStorageGivesAllBackAndTheRingGoesOn) {
+  Ring ring(2);
+  for (int i = 0; i < 2; ++i)
+    ring.slots.release(ring.slots.acquire(), Event());
+  ring.slots.release_storage();
+  EXPECT_EQ(ring.in_use(), 0);
+  ring.slots.acquire();
+  EXPECT_EQ(ring.in_use(), 256);
+}
+
+TEST(GradientSlots, ReserveKeepsTheLargest) {
+  Ring ring(1);
+  ring.slots.reserve(1024);
+  ring.slots.reserve(64);
+  EXPECT_EQ(ring.slots.storage(ring.slots.acquire())->bytes(), 1024);
+}
+
+} // namespace
+} // namespace ostraka::fsdp::test

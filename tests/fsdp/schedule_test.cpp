@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the schedule costs: memory at rest, in a step and afterwards (spec 3.9).
+#include "network.hpp"
+#include "support/scoped_environment.hpp"
+
+namespace ostraka::fsdp::test {
+namespace {
+
+std::vector<int> equal_widths(int layers) { return std::vector<int>(layers + 1, 24); }
+
+Options make_options(Recipe recipe, int layers) {
+  Options options;
+  options.net = mlp(equal_widths(layers));
+  options.config = make_config(recipe);
+  options.optimizer.is_adamw = true;
+  return options;
+}
+
+std::shared_ptr<memory::Arena> arena_of(const FsdpContext& context) {
+  return context.named_states().front().main_weight.storage()->arena();
+}
+
+std::int64_t in_use(const memory::Arena& arena) {
+  std::int64_t bytes = 0;
+  for (int kind = 0; kind < memory::num_kinds; ++kind)
+    bytes += arena.usage(static_cast<memory::Kind>(kind)).in_use;
+  return bytes;
+}
+
+std::int64_t transient_peak(const buffer::MeshPtr& mesh, const Options& options) {
+  Training<double> training(mesh, options);
+  for (int step = 0; step < 2; ++step)
+    training.step();
+  training.expect_equal(1e-12);
+  return training.context().memory().transient_peak;
+}
+
+TEST(Memory, Case34TransientPeakDoesNotGrowWithDepth) {
+  const auto mesh = make_mesh();
+  for (const int slots : {1, 2, 3}) {
+    Options four = make_options(Recipe::zero_3, 4), twelve = make_options(Recipe::zero_3, 12);
+    four.config.gradient_slots = twelve.config.gradient_slots = slots;
+    const std::int64_t peak = transient_peak(mesh, four);
+    EXPECT_EQ(peak, transient_peak(mesh, twelve)) << slots << " slots";
+    // Two gathered layers and the slots (spec: two and two, bound 5 layers).
+    const std::int64_t layer = (24 * 24 + 24) * 8 + 16 * ranks + 2 * 64 + 64;
+    EXPECT_LE(peak, (2 + slots) * layer) << slots << " slots";
+    EXPECT_GE(peak, (2 + 1) * (24 * 24 + 24) * 8);
+  }
+}
+
+TEST(Memory, NoShardNeedsNoTransientMemoryForF64) {
+  const auto mesh = make_mesh();
+  EXPECT_EQ(transient_peak(mesh, make_options(Recipe::no_shard, 3)), 0);
+}
+
+TEST(Memory, NothingIsAllocatedInASteadyStep) {
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes)
+    for (const int micro_batches : {1, 3}) {
+      Options options = make_options(recipe, 4);
+      options.micro_batches = micro_batches;
+      Training<double> training(mesh, options);
+      const auto arena = arena_of(training.context());
+      training.step();
+      const std::int64_t reserved = arena->reserved();
+      const int growths = arena->growths();
+      const std::int64_t peak = training.context().memory().transient_peak;
+      for (int step = 0; step < 5; ++step)
+        training.step();
+      EXPECT_EQ(arena->reserved(), reserved) << text(recipe) << ", micro-batches " << micro_batches;
+      EXPECT_EQ(arena->growths(), growths);
+      EXPECT_EQ(training.context().memory().transient_peak, peak);
+    }
+}
+
+TEST(Memory, TransientIsZeroAtRest) {
+  const auto mesh = make_mesh();
+  for (const DType storage : {DType::f64, DType::f32, DType::bf16})
+    for (const Recipe recipe : all_recipes) {
+      Options options = make_options(recipe, 3);
+      options.storage = storage;
+      const auto check = [](auto&& training) {
+        EXPECT_EQ(training.context().memory().transient, 0);
+        for (int step = 0; step < 2; ++step) {
+          training.backward_all();
+          EXPECT_EQ(training.context().memory().transient, 0);
+          training.optimizer().step();
+          EXPECT_EQ(training.context().memory().transient, 0);
+        }
+      };
+      if (storage == DType::f64)
+        check(Training<double>(mesh, options));
+      else
+        check(Training<float>(mesh, options));
+    }
+}
+
+// Prefetch holds at most one module beside the one in use, and lets go what was not used.
+TEST(Memory, GatheredModulesInAForwardPass) {
+  const auto mesh = make_mesh();
+  Training<double> training(mesh, make_options(Recipe::zero_3, 4));
+  FsdpContext& context = training.context();
+  const std::int64_t layer = (24 * 24 + 24) * 8;
+  training.module(0).pre_forward();
+  EXPECT_GE(context.memory().transient, 2 * layer); // 0 and, ahead, 1
+  EXPECT_LT(context.memory().transient, 3 * layer);
+  training.module(0).post_forward();
+  EXPECT_GE(context.memory().transient, layer);
+  EXPECT_LT(context.memory().transient, 2 * layer);
+  training.module(1).pre_forward();
+  training.module(1).post_forward();
+  context.finish_backward(); // 2 was gathered ahead
+  EXPECT_EQ(context.memory().transient, 0);
+  training.expect_usable("a forward pass that was broken off");
+}
+
+TEST(Memory, Case36AllBytesComeBack) {
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes) {
+    std::shared_ptr<memory::Arena> arena;
+    const std::int64_t mesh_bytes = in_use(*mesh->arena());
+    {
+      Training<double> training(mesh, make_options(recipe, 3));
+      arena = arena_of(training.context());
+      training.step();
+      EXPECT_GT(in_use(*arena), 0);
+    }
+    EXPECT_EQ(in_use(*arena), 0) << text(recipe);
+    EXPECT_EQ(in_use(*mesh->arena()), mesh_bytes);
+  }
+}
+
+TEST(Memory, NamedStatesOutliveTheContextButRefuseUpdates) {
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes) {
+    Training<double> training(mesh, make_options(recipe, 2));
+    training.backward_all();
+    auto states = training.context().named_states();
+    auto optimizer = optim::make_sgd(states, {});
+    const auto arena = states.front().main_weight.storage()->arena();
+    training.destroy();
+    expect_error(Status::INVALID_STATE, [&] { optimizer->step(); }, {"destroyed"});
+    EXPECT_GT(in_use(*arena), 0);
+    EXPECT_GT(states.front().main_weight.numel(), 0);
+    states.clear();
+    optimizer.reset();
+    EXPECT_EQ(in_use(*arena), 0);
+  }
+}
+
+// A context may go away in the middle of anything; memory in flight is not given to others before it is complete.
+TEST(Memory, DestructionInTheMiddleOfAStep) {
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes)
+    for (int stop = 0;; ++stop) {
+      std::shared_ptr<memory::Arena> arena;
+      bool is_complete = false;
+      {
+        Training<double> training(mesh, make_options(recipe, 3));
+        arena = arena_of(training.context());
+        is_complete = training.pass(0, stop);
+      }
+      EXPECT_EQ(in_use(*arena), 0) << text(recipe) << ", event " << stop;
+      if (is_complete)
+        break;
+    }
+  Training<double> training(mesh, make_options(Recipe::zero_3, 3));
+  training.expect_usable("destructions in the middle of a step"); // the message passing library is still sound
+}
+
+// What a rank queues runs without its further help: the last rank leaves the library after it asked for module 0, and
+// the others get module 1, too.
+TEST(Overlap, GathersAheadStartAtOnce) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "2");
+  Training<double> t(mesh, make_options(Recipe::zero_3, 2));
+  t.module(0).pre_forward();
+  if (rank != ranks - 1) {
+    EXPECT_NO_THROW(t.module(1).unshard());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(Overlap, ReductionsStartAtOnce) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "2");
+  Options options = make_options(Recipe::zero_3, 2);
+  options.config.gradient_slots = 1;
+  Training<double> t(mesh, options);
+  t.module(0).unshard();
+  t.pass(0, 2 * 2 + 3 + 1); // up to pre_backward of module 0
+  if (rank != ranks - 1) {
+    EXPECT_NO_THROW(t.module(0).gradient("weight", DType::f64)); // waits for the reduction of module 1
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+// Padding: at most 16 bytes a rank and 64 bytes a tensor (design, "Layouts"), in units of the smallest type.
+TEST(Memory, PaddingIsBounded) {
+  const auto mesh = make_mesh();
+  for (const DType storage : {DType::f64, DType::f32, DType::bf16}) {
+    const auto context = FsdpContext::create(mesh, make_config(Recipe::zero_3));
+    FsdpModule& module = context->add_module("m");
+    const std::vector<layout::Shape> shapes{{53, 37}, {53}, {101, 53}, {101}, {7, 101}, {7}};
+    std::int64_t payload = 0;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      module.add_parameter({"p" + std::to_string(i), shapes[i], storage, true});
+      payload += layout::numel(shapes[i]);
+    }
+    module.build();
+    context->finalize();
+    const auto& plan = *context->named_states().front().main_weight.layout();
+    const std::int64_t width = width_of(storage), tensors = static_cast<std::int64_t>(shapes.size());
+    EXPECT_EQ(plan.payload(), payload);
+    EXPECT_EQ(context->memory().num_elements, payload);
+    EXPECT_LE(plan.padding() * width, 16 * ranks + 64 * tensors) << name(storage);
+    const std::int64_t main = storage == DType::f64 ? 8 : 4, model = storage == DType::bf16 ? 2 : 0;
+    EXPECT_LE(context->memory().parameters, (plan.size() / ranks) * (main + model) + 2 * memory::Arena::alignment);
+    EXPECT_GE(context->memory().parameters * ranks, payload * (main + model));
+  }
+}
+
+TEST(Memory, ReportByKind) {
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes) {
+    Training<double> training(mesh, make_options(recipe, 2));
+    const std::int64_t elements = 2 * (24 * 24 + 24), shards = recipe == Recipe::zero_3 ? ranks : 1;
+    const auto expect_about = [&](std::int64_t bytes, std::int64_t expected) {
+      EXPECT_GE(bytes, expected);
+      EXPECT_LE(bytes, expected + 2 * 2 * (16 + 2 * 64 + 64)); // padding and rounding of at most two buffers a layer
+    };
+    expect_about(training.context().memory().parameters, elements * 8 / shards);
+    EXPECT_EQ(training.context().memory().optimizer_state, 0);
+    training.step();
+    const MemoryReport report = training.context().memory();
+    expect_about(report.parameters, elements * 8 / shards);
+    expect_about(report.gradients, elements * 8 / shards);
+    expect_about(report.optimizer_state, elements * 2 * 8 / shards);
+    EXPECT_EQ(report.num_elements, elements);
+  }
+}
+
+} // namespace
+} // namespace ostraka::fsdp::test

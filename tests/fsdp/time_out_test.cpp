@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that never arrives: the others get TIME_OUT, and a context that can only be destroyed. The last tests of the
+// program, each with a mesh of its own.
+#include "network.hpp"
+#include "support/scoped_environment.hpp"
+
+#include <functional>
+
+namespace ostraka::fsdp::test {
+namespace {
+
+Options make_options() {
+  Options options;
+  options.net = mlp({4, 5, 2});
+  return options;
+}
+
+void expect_failed(Training<double>& t) {
+  const std::vector<double> values(2, 0.0);
+  const std::function<void()> operations[] = {
+      [&] { t.module(0).pre_forward(); },     [&] { t.module(0).unshard(); },
+      [&] { t.context().finish_backward(); }, [&] { t.context().zero_grad(); },
+      [&] { t.context().begin_inference(); }, [&] { t.context().fail_step("x"); },
+      [&] { t.context().named_states(); },    [&] { t.context().set_last_microbatch(true); },
+  };
+  for (const auto& operation : operations)
+    expect_error(Status::FAILED, operation, {"only be destroyed", "not complete after", "OSTRAKA_TIMEOUT_S"});
+  EXPECT_THROW(t.optimizer().step(), Error);
+}
+
+/// The last rank does not take part in `action`; the others time out. Collective.
+void expect_time_out(Training<double>& t, const std::function<void()>& action,
+                     std::initializer_list<std::string> parts) {
+  if (rank == ranks - 1) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    return;
+  }
+  const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "0.5");
+  expect_error(Status::TIME_OUT, action, parts);
+  expect_failed(t);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(TimeOut, InAGather) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  Training<double> t(mesh, make_options());
+  expect_time_out(t, [&] { t.module(0).pre_forward(); }, {"allgather", "gather", "rank " + std::to_string(rank)});
+}
+
+TEST(TimeOut, InAReduction) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  Options options = make_options();
+  options.config.recipe = Recipe::no_shard; // gathers nothing
+  Training<double> t(mesh, options);
+  expect_time_out(t,
+                  [&] {
+                    t.pass(0);
+                    t.context().finish_backward();
+                  },
+                  {"allreduce", "reduce"});
+}
+
+TEST(TimeOut, InTheSlotOfAGradient) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  Options options = make_options();
+  options.config.gradient_slots = 1;
+  Training<double> t(mesh, options);
+  if (rank == ranks - 1) { // gathers, but reduces nothing
+    t.module(0).pre_forward();
+    t.module(0).post_forward();
+    t.module(1).pre_forward();
+    t.module(1).post_forward();
+    t.module(1).pre_backward();
+    t.module(0).unshard(); // which was gathered ahead
+    MPI_Barrier(MPI_COMM_WORLD);
+    return;
+  }
+  EXPECT_FALSE(t.pass(0, 2 * 2 + 3 + 1)); // up to pre_backward of layer0: all gathers are done
+  const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "0.5");
+  expect_error(Status::TIME_OUT, [&] { t.module(0).gradient("weight", DType::f64); },
+               {"gradient slot", "reduce-scatter"});
+  expect_failed(t);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(TimeOut, InFinishBackward) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  Training<double> t(mesh, make_options());
+  t.context().zero_grad();
+  t.pass(0);
+  t.module(0).unshard(); // its reductions arrive, its agreement does not
+  t.module(0).reshard();
+  expect_time_out(t, [&] { t.context().finish_backward(); }, {"fsdp context"});
+}
+
+TEST(TimeOut, InFinalize) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  const auto context = FsdpContext::create(mesh);
+  FsdpModule& module = context->add_module("m");
+  module.add_parameter({"a", {5}, DType::f64, true});
+  module.build();
+  if (rank != ranks - 1) {
+    const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "0.5");
+    expect_error(Status::TIME_OUT, [&] { context->finalize(); }, {"fsdp context", "allreduce"});
+    expect_error(Status::FAILED, [&] { context->finalize(); }, {"only be destroyed"});
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+// Other contexts made afterwards are not affected.
+TEST(TimeOut, ANewContextWorks) {
+  const auto mesh = make_mesh();
+  Training<double> t(mesh, make_options());
+  t.expect_usable("contexts that timed out");
+}
+
+} // namespace
+} // namespace ostraka::fsdp::test
