@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects.hpp"
-
 #include <ostraka/buffer.h>
 
 using namespace ostraka;
@@ -37,8 +36,8 @@ ostraka_status_t ostraka_buffer_empty(ostraka_mesh_t mesh, const ostraka_placeme
                                       const ostraka_shape_t* shapes, int32_t dtype, ostraka_buffer_t* buffer) {
   return wall(__func__, [&] {
     const auto on = get(mesh)->mesh;
-    output(buffer, "buffer") = make_buffer(DBuffer::empty(on, to_placements(placements, on->dims()),
-                                                          to_shapes(num_tensors, shapes), to_dtype(dtype)));
+    output(buffer, "buffer") = make_buffer(
+        DBuffer::empty(on, to_placements(placements, on->dims()), to_shapes(num_tensors, shapes), to_dtype(dtype)));
   });
 }
 
@@ -60,9 +59,9 @@ ostraka_status_t ostraka_buffer_distribute(ostraka_mesh_t mesh, const ostraka_pl
     const auto on = get(mesh)->mesh;
     const auto all = to_shapes(num_tensors, shapes);
     expect(num_tensors == 0 || tensors != nullptr, Status::INVALID_ARGUMENT, "'tensors' is null");
-    output(buffer, "buffer") = make_buffer(
-        DBuffer::distribute_tensors({tensors, all.size()}, all, to_dtype(dtype), on,
-                                    to_placements(placements, on->dims()), layout_or_null(layout)));
+    output(buffer, "buffer") =
+        make_buffer(DBuffer::distribute_tensors({tensors, all.size()}, all, to_dtype(dtype), on,
+                                                to_placements(placements, on->dims()), layout_or_null(layout)));
   });
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects.hpp"
-
 #include <ostraka/fsdp.h>
 
 using namespace ostraka;
@@ -9,13 +8,8 @@ using ostraka::fsdp::FsdpModule;
 
 namespace {
 
-const ostraka_fsdp_config_t default_config{sizeof(ostraka_fsdp_config_t),
-                                           OSTRAKA_FSDP_CONFIG_VERSION,
-                                           OSTRAKA_ZERO_3,
-                                           OSTRAKA_MEAN,
-                                           2,
-                                           0,
-                                           -1};
+const ostraka_fsdp_config_t default_config{
+    sizeof(ostraka_fsdp_config_t), OSTRAKA_FSDP_CONFIG_VERSION, OSTRAKA_ZERO_3, OSTRAKA_MEAN, 2, 0, -1};
 
 fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config) {
   check_version(config, OSTRAKA_FSDP_CONFIG_VERSION, "fsdp config");
@@ -90,8 +84,7 @@ ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module) {
 
 ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void* data, int64_t count) {
-  return wall(__func__,
-              [&] { module_of(module).set_parameter(text(name, "name"), data, count, to_dtype(dtype)); });
+  return wall(__func__, [&] { module_of(module).set_parameter(text(name, "name"), data, count, to_dtype(dtype)); });
 }
 
 ostraka_status_t ostraka_fsdp_module_pre_forward(ostraka_fsdp_module_t module) {
@@ -185,8 +178,7 @@ ostraka_status_t ostraka_fsdp_context_end_inference(ostraka_fsdp_context_t conte
 ostraka_status_t ostraka_memory_report_init_versioned(ostraka_memory_report_t* report, int64_t struct_size,
                                                       int32_t version) {
   return wall(__func__, [&] {
-    initialise(report, ostraka_memory_report_t{}, struct_size, version, OSTRAKA_MEMORY_REPORT_VERSION,
-               "memory report");
+    initialise(report, ostraka_memory_report_t{}, struct_size, version, OSTRAKA_MEMORY_REPORT_VERSION, "memory report");
   });
 }
 

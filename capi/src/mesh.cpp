@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects.hpp"
-
 #include <ostraka/mesh.h>
 
 using namespace ostraka;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects.hpp"
-
 #include <ostraka/optim.h>
 
 using namespace ostraka;
@@ -8,21 +7,14 @@ using namespace ostraka::capi;
 
 namespace {
 
-const ostraka_adamw_config_t default_adamw{sizeof(ostraka_adamw_config_t),
-                                           OSTRAKA_ADAMW_CONFIG_VERSION,
-                                           0,
-                                           optim::AdamWConfig{}.learning_rate,
-                                           optim::AdamWConfig{}.beta1,
-                                           optim::AdamWConfig{}.beta2,
-                                           optim::AdamWConfig{}.epsilon,
-                                           optim::AdamWConfig{}.weight_decay};
+const ostraka_adamw_config_t default_adamw{
+    sizeof(ostraka_adamw_config_t),     OSTRAKA_ADAMW_CONFIG_VERSION,     0,
+    optim::AdamWConfig{}.learning_rate, optim::AdamWConfig{}.beta1,       optim::AdamWConfig{}.beta2,
+    optim::AdamWConfig{}.epsilon,       optim::AdamWConfig{}.weight_decay};
 
-const ostraka_sgd_config_t default_sgd{sizeof(ostraka_sgd_config_t),
-                                       OSTRAKA_SGD_CONFIG_VERSION,
-                                       0,
-                                       optim::SgdConfig{}.learning_rate,
-                                       optim::SgdConfig{}.momentum,
-                                       optim::SgdConfig{}.weight_decay};
+const ostraka_sgd_config_t default_sgd{
+    sizeof(ostraka_sgd_config_t),     OSTRAKA_SGD_CONFIG_VERSION,  0,
+    optim::SgdConfig{}.learning_rate, optim::SgdConfig{}.momentum, optim::SgdConfig{}.weight_decay};
 
 ostraka_optimizer_t make_optimizer(std::unique_ptr<optim::Optimizer> optimizer) {
   return make_handle<ostraka_optimizer_t>(std::make_shared<OptimizerObject>(OptimizerObject{std::move(optimizer)}));
@@ -39,11 +31,9 @@ ostraka_status_t ostraka_adamw_config_init_versioned(ostraka_adamw_config_t* con
   });
 }
 
-ostraka_status_t ostraka_sgd_config_init_versioned(ostraka_sgd_config_t* config, int64_t struct_size,
-                                                   int32_t version) {
-  return wall(__func__, [&] {
-    initialise(config, default_sgd, struct_size, version, OSTRAKA_SGD_CONFIG_VERSION, "sgd config");
-  });
+ostraka_status_t ostraka_sgd_config_init_versioned(ostraka_sgd_config_t* config, int64_t struct_size, int32_t version) {
+  return wall(__func__,
+              [&] { initialise(config, default_sgd, struct_size, version, OSTRAKA_SGD_CONFIG_VERSION, "sgd config"); });
 }
 
 ostraka_status_t ostraka_adamw_create(ostraka_fsdp_context_t context, const ostraka_adamw_config_t* config,
@@ -62,9 +52,8 @@ ostraka_status_t ostraka_sgd_create(ostraka_fsdp_context_t context, const ostrak
   return wall(__func__, [&] {
     const ostraka_sgd_config_t& asked = config != nullptr ? *config : default_sgd;
     check_version(asked, OSTRAKA_SGD_CONFIG_VERSION, "sgd config");
-    output(optimizer, "optimizer") =
-        make_optimizer(optim::make_sgd(get(context)->context->named_states(),
-                                       {asked.learning_rate, asked.momentum, asked.weight_decay}));
+    output(optimizer, "optimizer") = make_optimizer(optim::make_sgd(
+        get(context)->context->named_states(), {asked.learning_rate, asked.momentum, asked.weight_decay}));
   });
 }
 

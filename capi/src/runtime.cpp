@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wall.hpp"
-
 #include <ostraka/base/version.hpp>
 #include <ostraka/mesh/device_mesh.hpp>
 #include <ostraka/runtime.h>

@@ -95,8 +95,8 @@ ostraka_status_t ostraka_fsdp_module_parameter_shape(ostraka_fsdp_module_t modul
                                                      int64_t* extents);
 
 /* This rank's reduced gradient of a parameter: address, count, offset inside the tensor. `dtype` is the main type that
- * the caller expects (TYPE_MISMATCH otherwise). Valid until the next pre_backward or zero_grad. INVALID_STATE when there
- * is none. Local. */
+ * the caller expects (TYPE_MISMATCH otherwise). Valid until the next pre_backward or zero_grad. INVALID_STATE when
+ * there is none. Local. */
 ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void** data, int64_t* count, int64_t* offset);
 

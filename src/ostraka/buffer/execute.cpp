@@ -4,6 +4,8 @@
 #include <ostraka/buffer/kernels.hpp>
 #include <ostraka/buffer/plan.hpp>
 
+#include <algorithm>
+
 namespace ostraka::buffer {
 
 namespace {
@@ -58,6 +60,10 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   const auto steps = plan_redistribute(from.placements(), to.placements());
   if (steps.empty())
     return queue_copy(from, to, stream);
+  const bool moves = std::any_of(steps.begin(), steps.end(), [](const auto& step) { return step.axis >= 0; });
+  expect(!moves || from.layout()->has_equal_segments(), Status::NOT_SUPPORTED, "redistribute: a ",
+         layout::name(from.layout()->policy()),
+         " layout has unequal segments, which collectives of this version do not move; choose an equal one");
   for (const RedistributeStep& step : steps)
     if (step.kind == RedistributeStep::Kind::allreduce || step.kind == RedistributeStep::Kind::reduce_scatter)
       expect(!is_average(from, step.axis) || is_floating(from.dtype()), Status::TYPE_MISMATCH,
