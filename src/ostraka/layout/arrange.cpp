@@ -72,6 +72,20 @@ private:
   std::int64_t end_ = 0;
 };
 
+// The given order, each item as early as it can be behind the one before.
+std::optional<Arrangement> in_given_order(const std::vector<Item>& items, const Sweep& sweep, std::int64_t capacity) {
+  Arrangement starts;
+  std::int64_t end = 0;
+  for (const Item& item : items) {
+    const auto start = sweep.start(item, end, capacity);
+    if (!start || item.numel > capacity - *start)
+      return std::nullopt;
+    starts.push_back(*start);
+    end = *start + item.numel;
+  }
+  return starts;
+}
+
 Order natural_order(std::size_t count) {
   Order order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -109,29 +123,8 @@ Order least_gap_order(const std::vector<Item>& items, const Sweep& sweep, std::i
   return order;
 }
 
-} // namespace
-
-std::optional<Arrangement> arrange(const std::vector<Item>& items, int segments, std::int64_t segment,
-                                   std::int64_t tensor_alignment) {
-  constexpr std::size_t max_all_orders = 10, max_quadratic = 300;
-  const Sweep sweep(segment, tensor_alignment);
-  const std::int64_t capacity = capacity_of(segments, segment);
-  const auto first_fit = [&](const Order& order) { return FirstFit(items, sweep, capacity).run(order); };
-  if (auto found = first_fit(natural_order(items.size())))
-    return found;
-  if (auto found = first_fit(descending(items, [](const Item& item) { return std::pair(item.atom, item.numel); })))
-    return found;
-  if (auto found = first_fit(descending(items, [](const Item& item) { return item.numel; })))
-    return found;
-  if (items.size() <= max_all_orders)
-    return arrange_exactly(items, segments, segment, tensor_alignment);
-  if (items.size() <= max_quadratic)
-    return first_fit(least_gap_order(items, sweep, segment, capacity));
-  return std::nullopt;
-}
-
-// Over subsets: of all orders of a subset only the one that ends first matters, since nothing starts earlier after a
-// later end.
+// All orders of up to 16 items; nothing means that none fits. Over subsets: of all orders of a subset only the one that
+// ends first matters, since nothing starts earlier after a later end.
 std::optional<Arrangement> arrange_exactly(const std::vector<Item>& items, int segments, std::int64_t segment,
                                            std::int64_t tensor_alignment) {
   const Sweep sweep(segment, tensor_alignment);
@@ -165,6 +158,51 @@ std::optional<Arrangement> arrange_exactly(const std::vector<Item>& items, int s
   for (std::size_t subset = subsets - 1; subset != 0; subset &= ~(std::size_t{1} << best[subset].last))
     starts[best[subset].last] = best[subset].start;
   return starts;
+}
+
+// The largest items in the best of all their orders; the others, largest first, are left for the gaps and the end.
+std::optional<Order> largest_first_order(const std::vector<Item>& items, int segments, std::int64_t segment,
+                                         std::int64_t tensor_alignment) {
+  Order order = descending(items, [](const Item& item) { return item.numel; });
+  std::vector<Item> largest;
+  for (std::size_t i = 0; i < std::min(max_exact_items, order.size()); ++i)
+    largest.push_back(items[order[i]]);
+  const auto starts = arrange_exactly(largest, segments, segment, tensor_alignment);
+  if (!starts)
+    return std::nullopt;
+  Order by_start = natural_order(largest.size());
+  std::sort(by_start.begin(), by_start.end(),
+            [&](std::size_t a, std::size_t b) { return (*starts)[a] < (*starts)[b]; });
+  for (std::size_t& position : by_start)
+    position = order[position];
+  std::copy(by_start.begin(), by_start.end(), order.begin());
+  return order;
+}
+
+} // namespace
+
+std::optional<Arrangement> arrange(const std::vector<Item>& items, int segments, std::int64_t segment,
+                                   std::int64_t tensor_alignment) {
+  constexpr std::size_t max_quadratic = 300;
+  const Sweep sweep(segment, tensor_alignment);
+  const std::int64_t capacity = capacity_of(segments, segment);
+  const auto first_fit = [&](const Order& order) { return FirstFit(items, sweep, capacity).run(order); };
+  if (auto found = in_given_order(items, sweep, capacity))
+    return found;
+  if (auto found = first_fit(natural_order(items.size())))
+    return found;
+  if (auto found = first_fit(descending(items, [](const Item& item) { return std::pair(item.atom, item.numel); })))
+    return found;
+  if (auto found = first_fit(descending(items, [](const Item& item) { return item.numel; })))
+    return found;
+  if (items.size() <= max_exact_items)
+    return arrange_exactly(items, segments, segment, tensor_alignment);
+  if (items.size() <= max_quadratic)
+    if (auto found = first_fit(least_gap_order(items, sweep, segment, capacity)))
+      return found;
+  if (const auto order = largest_first_order(items, segments, segment, tensor_alignment))
+    return first_fit(*order);
+  return std::nullopt;
 }
 
 } // namespace ostraka::layout::impl

@@ -17,10 +17,10 @@ std::int64_t last_dims_numel(std::int64_t dims, std::span<const std::int64_t> sh
 
 std::int64_t block_numel(std::int64_t block_rows, std::span<const std::int64_t> shape) {
   expect(block_rows >= 1, Status::INVALID_ARGUMENT, "atom: expected a block of at least 1 row, found ", block_rows);
-  return multiply(std::min(block_rows, std::max<std::int64_t>(rows(shape), 1)), row_numel(shape), "atom: block");
+  return multiply(std::min(block_rows, rows(shape)), row_numel(shape), "atom: block");
 }
 
-std::int64_t unclamped(const Atom& atom, std::span<const std::int64_t> shape) {
+std::int64_t numel_unless_empty(const Atom& atom, std::span<const std::int64_t> shape) {
   switch (atom.kind) {
   case Atom::Kind::element:
     return 1;
@@ -40,7 +40,9 @@ std::int64_t unclamped(const Atom& atom, std::span<const std::int64_t> shape) {
 } // namespace
 
 std::int64_t atom_numel(const Atom& atom, std::span<const std::int64_t> shape) {
-  return std::max<std::int64_t>(1, unclamped(atom, shape));
+  const std::int64_t elements = numel_unless_empty(atom, shape);
+  const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  return is_empty ? 1 : elements;
 }
 
 std::string to_string(const Atom& atom) {

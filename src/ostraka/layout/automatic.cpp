@@ -17,7 +17,9 @@ GlobalLayout with_reason(GlobalLayout layout, std::string reason) {
   return layout;
 }
 
-std::int64_t block_rows_of(const Atoms& atoms) {
+std::int64_t block_rows_of(const Atoms& atoms, std::size_t tensors) {
+  expect(atoms.size() <= 1 || atoms.size() == tensors, Status::INVALID_ARGUMENT, "build: expected no atoms, one or ",
+         tensors, ", found ", atoms.size());
   const Atom atom = atoms.empty() ? row_atom() : atoms.front();
   for (const Atom& other : atoms)
     expect(other == atom, Status::INVALID_ARGUMENT, "build: policy reference needs one atom for all tensors, found ",
@@ -25,6 +27,11 @@ std::int64_t block_rows_of(const Atoms& atoms) {
   expect(atom.kind == Atom::Kind::row || atom.kind == Atom::Kind::block, Status::INVALID_ARGUMENT,
          "build: policy reference cuts between rows or blocks of rows, found atoms of ", to_string(atom));
   return atom.kind == Atom::Kind::row ? 1 : atom.count;
+}
+
+GlobalLayout build_reference_of_atoms(std::vector<Shape> shapes, int segments, const Atoms& atoms) {
+  const std::int64_t block_rows = block_rows_of(atoms, shapes.size());
+  return build_reference(std::move(shapes), segments, block_rows);
 }
 
 void refuse_alignment(Policy policy, const Alignment& alignment) {
@@ -67,7 +74,7 @@ GlobalLayout build(Policy policy, std::vector<Shape> shapes, int segments, const
   switch (policy) {
   case Policy::reference:
     refuse_alignment(policy, alignment);
-    return build_reference(std::move(shapes), segments, block_rows_of(atoms));
+    return build_reference_of_atoms(std::move(shapes), segments, atoms);
   case Policy::planned:
     return build_planned(std::move(shapes), segments, alignment, atoms);
   case Policy::ragged:

@@ -36,7 +36,7 @@ OSTRAKA_API GlobalLayout build_reference(std::vector<Shape> shapes, int segments
 OSTRAKA_API GlobalLayout build_planned(std::vector<Shape> shapes, int segments, const Alignment& alignment = {},
                                        const Atoms& atoms = {});
 
-/// Policy `flat`: planned with element atoms; pads at most `segment` - 1 elements a rank and `tensor` - 1 a tensor.
+/// Policy `flat`: planned with element atoms; pads less than `segment` elements a rank and less than `tensor` a tensor.
 OSTRAKA_API GlobalLayout build_flat(std::vector<Shape> shapes, int segments, const Alignment& alignment = {});
 
 /// Policy `ragged`: tensors in their order without any padding; unequal segments, the largest one as small as any cuts

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/error.hpp>
+#include <ostraka/base/checked.hpp>
 #include <ostraka/layout/impl/describe.hpp>
 #include <ostraka/layout/impl/item.hpp>
 
@@ -15,6 +15,7 @@ std::vector<Item> items_of(std::string_view operation, const std::vector<Shape>&
                            const Atoms& atoms) {
   expect(segments >= 1, Status::INVALID_ARGUMENT, operation, ": expected segments >= 1, found ", segments);
   std::vector<Item> items;
+  std::int64_t total = 0;
   items.reserve(shapes.size());
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const Atom atom = atom_of(operation, atoms, i, shapes.size());
@@ -22,6 +23,7 @@ std::vector<Item> items_of(std::string_view operation, const std::vector<Shape>&
       const std::int64_t atom_size = atom_numel(atom, shapes[i]);
       if (const std::int64_t count = numel(shapes[i]); count > 0)
         items.push_back({i, count, atom_size});
+      total = add(total, numel(shapes[i]), "elements of all tensors so far");
     });
   }
   return items;

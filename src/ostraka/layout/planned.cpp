@@ -16,6 +16,9 @@ namespace {
 using impl::Arrangement;
 using impl::Item;
 
+// For up to this many items, all segments between the bound and the best one found are tried.
+constexpr std::size_t max_items_of_exact_search = 6;
+
 struct Plan {
   std::int64_t segment = 0;
   Arrangement offsets;
@@ -33,7 +36,7 @@ public:
       return {bound_, *found, "the segment meets the lower bound"};
     Plan plan = gallop();
     narrow_down(plan);
-    return items_.size() <= impl::max_exact_items ? exact(std::move(plan)) : plan;
+    return items_.size() <= max_items_of_exact_search ? exact(std::move(plan)) : plan;
   }
 
 private:
@@ -77,7 +80,7 @@ private:
     for (int tried = 0; segment < plan.segment; ++tried, segment = candidate(segment + 1)) {
       if (tried == max_candidates)
         return plan;
-      if (const auto found = impl::arrange_exactly(items_, segments_, segment, alignment_.tensor))
+      if (const auto found = impl::arrange(items_, segments_, segment, alignment_.tensor))
         return {segment, *found, "exact: no order of the tensors fits into smaller segments"};
     }
     plan.reason = "exact: no order of the tensors fits into smaller segments";

@@ -13,18 +13,19 @@ namespace {
 using impl::Item;
 
 // Fills segments of at most `largest` elements from the left, each as full as atoms allow: no other cuts need fewer
-// segments. `largest` is at least every atom.
+// segments. `largest` is at least every atom. Segments beyond `ranks` are only counted: there may be more of them than
+// 32 bits can number.
 class Filling {
 public:
-  Filling(const std::vector<Item>& items, std::int64_t largest) : largest_(largest) {
+  Filling(const std::vector<Item>& items, std::int64_t largest, int ranks) : largest_(largest), ranks_(ranks) {
     for (const Item& item : items)
       append(item);
     close(used_);
   }
 
-  std::int64_t count() const { return count_; }
-  Segments segments(int ranks) && {
-    segments_.append(ranks - count_, 0);
+  bool fits() const { return count_ <= ranks_; }
+  Segments segments() && {
+    segments_.append(ranks_ - count_, 0);
     return std::move(segments_);
   }
 
@@ -51,10 +52,12 @@ private:
 
   void add_segments(std::int64_t count, std::int64_t length) {
     count_ += count;
-    segments_.append(count, length);
+    if (fits())
+      segments_.append(count, length);
   }
 
   std::int64_t largest_;
+  int ranks_;
   std::int64_t used_ = 0; // of the open segment
   std::int64_t count_ = 0;
   Segments segments_;
@@ -67,7 +70,7 @@ std::int64_t least_largest(const std::vector<Item>& items, int segments, std::in
   low = std::max<std::int64_t>(low, 1);
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
-    if (Filling(items, middle).count() <= segments)
+    if (Filling(items, middle, segments).fits())
       high = middle;
     else
       low = middle + 1;
@@ -86,7 +89,7 @@ GlobalLayout build_ragged(std::vector<Shape> shapes, int segments, const Atoms& 
     total = add(total, numel(shape), "build_ragged: size");
   }
   const std::int64_t largest = least_largest(items, segments, total);
-  return {Policy::ragged, std::move(shapes), std::move(offsets), Filling(items, largest).segments(segments),
+  return {Policy::ragged, std::move(shapes), std::move(offsets), Filling(items, largest, segments).segments(),
           "the largest segment is the least possible in this order"};
 }
 

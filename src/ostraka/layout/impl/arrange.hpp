@@ -20,16 +20,12 @@ std::int64_t next_segment(const std::vector<Item>& items, std::int64_t at_least,
 /// The same with room for all items: a lower bound for equal segments.
 std::int64_t least_segment(const std::vector<Item>& items, int segments, std::int64_t multiple);
 
-/// Places of all items inside `segments` segments of length `segment`, by several heuristics, the given order first;
-/// nothing when none of them finds any.
+/// For up to this many items, arrange() tries all orders: nothing means that there is none.
+constexpr std::size_t max_exact_items = 10;
+
+/// Places of all items inside `segments` segments of length `segment`: in the given order if it fits, else by several
+/// heuristics; nothing when none of them finds any.
 std::optional<Arrangement> arrange(const std::vector<Item>& items, int segments, std::int64_t segment,
                                    std::int64_t tensor_alignment);
-
-/// Up to this many items, all orders are tried.
-constexpr std::size_t max_exact_items = 6;
-
-/// The same over all orders, for up to 16 items: nothing means that there is none.
-std::optional<Arrangement> arrange_exactly(const std::vector<Item>& items, int segments, std::int64_t segment,
-                                           std::int64_t tensor_alignment);
 
 } // namespace ostraka::layout::impl
