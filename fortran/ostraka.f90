@@ -7,7 +7,7 @@ module ostraka
   use ostraka_arrays, only: ostraka_shape, ostraka_shape_t, ostraka_tensor, ostraka_tensor_t
   use ostraka_buffer, only: ostraka_buffer_t
   use ostraka_fsdp, only: ostraka_fsdp_context_t, ostraka_fsdp_module_t
-  use ostraka_layout, only: ostraka_layout_t
+  use ostraka_layout, only: ostraka_layout_t, ostraka_plan_owners
   use ostraka_mesh, only: ostraka_mesh_create, ostraka_mesh_t, ostraka_partial, ostraka_replicate, ostraka_shard
   use ostraka_optim, only: ostraka_optimizer_t
   use ostraka_runtime, only: ostraka_bf16_to_real32, ostraka_finalize, ostraka_initialize, ostraka_is_initialized, &

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-!! Internal: the functions of status.h, runtime.h, mesh.h, layout.h and buffer.h.
+!! Internal: the functions of status.h, runtime.h, mesh.h and buffer.h.
 !! `c_<rest>` stands for `ostraka_<rest>`; comments are in the headers.
 !! Handles and addresses are type(c_ptr): by value where C takes the pointer, by reference where C takes its address.
 module ostraka_c
@@ -83,71 +83,6 @@ module ostraka_c
       type(c_ptr), value :: mesh
       integer(c_int32_t), value :: axis
       integer(c_int32_t), intent(out) :: coordinate
-    end function
-  end interface
-
-  !! layout.h
-  interface
-    integer(c_int32_t) function c_layout_reference(num_tensors, shapes, segments, layout) &
-      bind(c, name='ostraka_layout_reference')
-      import
-      integer(c_int32_t), value :: num_tensors, segments
-      type(c_shape_t), intent(in) :: shapes(*)
-      type(c_ptr), intent(inout) :: layout
-    end function
-    integer(c_int32_t) function c_layout_planned( &
-      num_tensors, shapes, segments, tensor_alignment, segment_multiple, layout) &
-      bind(c, name='ostraka_layout_planned')
-      import
-      integer(c_int32_t), value :: num_tensors, segments
-      type(c_shape_t), intent(in) :: shapes(*)
-      integer(c_int64_t), value :: tensor_alignment, segment_multiple
-      type(c_ptr), intent(inout) :: layout
-    end function
-    integer(c_int32_t) function c_layout_destroy(layout) bind(c, name='ostraka_layout_destroy')
-      import
-      type(c_ptr), intent(inout) :: layout
-    end function
-    integer(c_int32_t) function c_layout_size(layout, size) bind(c, name='ostraka_layout_size')
-      import
-      type(c_ptr), value :: layout
-      integer(c_int64_t), intent(out) :: size
-    end function
-    integer(c_int32_t) function c_layout_payload(layout, payload) bind(c, name='ostraka_layout_payload')
-      import
-      type(c_ptr), value :: layout
-      integer(c_int64_t), intent(out) :: payload
-    end function
-    integer(c_int32_t) function c_layout_segment_size(layout, segment_size) &
-      bind(c, name='ostraka_layout_segment_size')
-      import
-      type(c_ptr), value :: layout
-      integer(c_int64_t), intent(out) :: segment_size
-    end function
-    integer(c_int32_t) function c_layout_num_tensors(layout, num_tensors) bind(c, name='ostraka_layout_num_tensors')
-      import
-      type(c_ptr), value :: layout
-      integer(c_int32_t), intent(out) :: num_tensors
-    end function
-    integer(c_int32_t) function c_layout_tensor_shape(layout, index, ndim, extents) &
-      bind(c, name='ostraka_layout_tensor_shape')
-      import
-      type(c_ptr), value :: layout
-      integer(c_int32_t), value :: index
-      integer(c_int32_t), intent(out) :: ndim
-      integer(c_int64_t), intent(out) :: extents(*)
-    end function
-    integer(c_int32_t) function c_layout_tensor_range(layout, index, begin, finish) &
-      bind(c, name='ostraka_layout_tensor_range')
-      import
-      type(c_ptr), value :: layout
-      integer(c_int32_t), value :: index
-      integer(c_int64_t), intent(out) :: begin, finish
-    end function
-    integer(c_int32_t) function c_layout_report(layout, text) bind(c, name='ostraka_layout_report')
-      import
-      type(c_ptr), value :: layout
-      type(c_ptr), intent(out) :: text
     end function
   end interface
 

@@ -45,6 +45,17 @@ module ostraka_types
   !! Layout policies.
   integer(int32), parameter :: OSTRAKA_REFERENCE = 0
   integer(int32), parameter :: OSTRAKA_PLANNED = 1
+  integer(int32), parameter :: OSTRAKA_RAGGED = 2
+  integer(int32), parameter :: OSTRAKA_FLAT = 3
+  integer(int32), parameter :: OSTRAKA_TENSOR_ATOMIC = 4
+  integer(int32), parameter :: OSTRAKA_AUTOMATIC = 5
+
+  !! Kinds of atoms. A row is a slice of the last index, the last dimensions of C are Fortran's first.
+  integer(int32), parameter :: OSTRAKA_ATOM_ELEMENT = 0
+  integer(int32), parameter :: OSTRAKA_ATOM_LAST_DIMS = 1
+  integer(int32), parameter :: OSTRAKA_ATOM_ROW = 2
+  integer(int32), parameter :: OSTRAKA_ATOM_BLOCK = 3
+  integer(int32), parameter :: OSTRAKA_ATOM_TENSOR = 4
 
   !! Recipes of fully sharded data parallelism.
   integer(int32), parameter :: OSTRAKA_NO_SHARD = 0
@@ -63,6 +74,12 @@ module ostraka_types
   type, bind(c) :: ostraka_placement_t
     integer(c_int32_t) :: kind = OSTRAKA_KIND_REPLICATE
     integer(c_int32_t) :: op = OSTRAKA_SUM
+  end type
+
+  !! What no cut of a tensor may split: ostraka_atom_t(OSTRAKA_ATOM_ROW), ostraka_atom_t(OSTRAKA_ATOM_BLOCK, 16).
+  type, bind(c) :: ostraka_atom_t
+    integer(c_int32_t) :: kind = OSTRAKA_ATOM_ELEMENT
+    integer(c_int32_t) :: count = 1
   end type
 
   !! A shape as C sees it: extents in C order.

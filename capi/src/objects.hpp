@@ -22,6 +22,7 @@ struct MeshObject {
 struct LayoutObject {
   buffer::LayoutPtr layout;
   std::string report;
+  std::string report_json;
 };
 struct BufferObject {
   buffer::DBuffer buffer;

@@ -236,7 +236,7 @@ static void storage_comes_and_goes(ostraka_mesh_t mesh) {
 static void owners_may_go_first(void) {
   ostraka_mesh_t mesh = make_mesh();
   ostraka_layout_t layout = NULL;
-  CHECK_OK(ostraka_layout_planned(2, shapes, check_ranks, 1, 1, &layout));
+  CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 2, shapes, 0, NULL, check_ranks, 1, 1, &layout));
   ostraka_buffer_t sharded = distribute(mesh, layout), whole = NULL;
   CHECK_OK(ostraka_layout_destroy(&layout));
   CHECK_OK(ostraka_mesh_destroy(&mesh));
@@ -262,7 +262,7 @@ void buffer_suite(void) {
   fill_tensors();
   ostraka_mesh_t mesh = make_mesh();
   ostraka_layout_t layout = NULL;
-  CHECK_OK(ostraka_layout_planned(2, shapes, check_ranks, 8, 4, &layout));
+  CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 2, shapes, 0, NULL, check_ranks, 8, 4, &layout));
   pieces_and_queries(mesh);
   create_and_fill(mesh, layout);
   wrap_memory_of_the_caller(mesh, layout);

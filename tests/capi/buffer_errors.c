@@ -125,7 +125,7 @@ static void shapes_and_tensors_that_do_not_fit(void) {
           "has 12 elements, found 11");
   REFUSED(ostraka_buffer_copy_from(fixture.buffer, 0, NULL, LENGTH), OSTRAKA_INVALID_ARGUMENT, "null");
   REFUSED(ostraka_buffer_copy_from(fixture.buffer, 1, values, LENGTH), OSTRAKA_INVALID_ARGUMENT, "[0, 1), found 1");
-  CHECK_OK(ostraka_layout_planned(1, &shape, check_ranks + 1, 1, 1, &odd));
+  CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &shape, 0, NULL, check_ranks + 1, 1, 1, &odd));
   if (check_ranks > 1)
     REFUSED(ostraka_buffer_create(mesh, &shard, odd, OSTRAKA_F64, &result), OSTRAKA_INVALID_ARGUMENT, "a multiple of");
   CHECK_OK(ostraka_layout_destroy(&odd));
@@ -200,7 +200,8 @@ static void cut_rows(void) {
   ostraka_buffer_t buffer = NULL;
   void* data = NULL;
   int64_t count = 0, first = 0;
-  CHECK_OK(ostraka_layout_planned(1, &rows_shape, 4, 1, 1, &layout)); /* 4 elements per segment, rows of 5 */
+  CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &rows_shape, 0, NULL, 4, 1, 1,
+                                &layout)); /* 4 elements per segment, rows of 5 */
   if (check_ranks == 4) {
     CHECK_OK(ostraka_buffer_create(fixture.mesh, &shard, layout, OSTRAKA_F64, &buffer));
     REFUSED(ostraka_buffer_tensor_view(buffer, 0, &data, &count, &first), OSTRAKA_NOT_SUPPORTED, "use tensor_range");
@@ -258,7 +259,7 @@ void buffer_error_suite(void) {
   for (int i = 0; i < LENGTH; ++i)
     values[i] = i;
   fixture.mesh = make_mesh();
-  CHECK_OK(ostraka_layout_planned(1, &shape, check_ranks, 1, 16, &fixture.layout));
+  CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &shape, 0, NULL, check_ranks, 1, 16, &fixture.layout));
   CHECK_OK(ostraka_buffer_distribute(fixture.mesh, &shard, fixture.layout, 1, &shape, OSTRAKA_F64, tensors,
                                      &fixture.buffer));
   placements_that_are_none();

@@ -21,7 +21,7 @@ static void make_handles(void) {
   ostraka_layout_t layouts[2];
   ostraka_buffer_t buffers[2];
   for (int i = 0; i < 2; ++i) {
-    CHECK_OK(ostraka_layout_planned(1, &shape, check_ranks, 1, 1, &layouts[i]));
+    CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &shape, 0, NULL, check_ranks, 1, 1, &layouts[i]));
     CHECK_OK(ostraka_buffer_create(model.mesh, &shard, layouts[i], OSTRAKA_F64, &buffers[i]));
   }
   void* const first[] = {model.mesh, layouts[0], buffers[0], model.context, model.module, model.sgd};

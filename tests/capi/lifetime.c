@@ -16,7 +16,7 @@ static void check_what_always_works(void) {
   ostraka_layout_t layout = NULL;
   ostraka_fsdp_config_t config;
   int64_t size = 0;
-  CHECK_OK(ostraka_layout_reference(1, &shape, 3, &layout));
+  CHECK_OK(ostraka_layout_build(OSTRAKA_REFERENCE, 1, &shape, 0, NULL, 3, 1, 1, &layout));
   CHECK_OK(ostraka_layout_size(layout, &size));
   CHECK_INT(size, 6);
   CHECK_OK(ostraka_layout_destroy(&layout));

@@ -40,7 +40,7 @@ static void names_are_those_of_the_numbers(void) {
 static void* fail_elsewhere(void* text) {
   ostraka_layout_t layout = NULL;
   CHECK(strcmp(ostraka_last_error(), "") == 0);
-  CHECK_INT(ostraka_layout_planned(0, NULL, 1, 0, 1, &layout), OSTRAKA_INVALID_ARGUMENT);
+  CHECK_INT(ostraka_layout_build(OSTRAKA_PLANNED, 0, NULL, 0, NULL, 1, 0, 1, &layout), OSTRAKA_INVALID_ARGUMENT);
   CHECK(layout == NULL);
   strncpy(text, ostraka_last_error(), 255);
   return NULL;
@@ -50,20 +50,20 @@ static void each_thread_has_its_own_text(void) {
   char theirs[256] = "", mine[256] = "";
   ostraka_layout_t layout = NULL;
   pthread_t thread;
-  CHECK_INT(ostraka_layout_reference(0, NULL, 0, &layout), OSTRAKA_INVALID_ARGUMENT);
+  CHECK_INT(ostraka_layout_build(OSTRAKA_REFERENCE, 0, NULL, 0, NULL, 0, 1, 1, &layout), OSTRAKA_INVALID_ARGUMENT);
   strncpy(mine, ostraka_last_error(), 255);
   if (!CHECK(pthread_create(&thread, NULL, fail_elsewhere, theirs) == 0))
     return;
   pthread_join(thread, NULL);
   CHECK(strcmp(ostraka_last_error(), mine) == 0);
-  CHECK(strstr(mine, "ostraka_layout_reference: ") == mine && strstr(mine, "expected segments >= 1, found 0") != NULL);
-  CHECK(strstr(theirs, "ostraka_layout_planned: ") == theirs && strstr(theirs, "tensor alignment >= 1") != NULL);
+  CHECK(strstr(mine, "ostraka_layout_build: ") == mine && strstr(mine, "expected segments >= 1, found 0") != NULL);
+  CHECK(strstr(theirs, "ostraka_layout_build: ") == theirs && strstr(theirs, "tensor alignment >= 1") != NULL);
 }
 
 static void success_keeps_the_text_and_clear_forgets_it(void) {
   ostraka_layout_t layout = NULL;
-  CHECK_INT(ostraka_layout_reference(0, NULL, 0, &layout), OSTRAKA_INVALID_ARGUMENT);
-  CHECK_OK(ostraka_layout_reference(0, NULL, 1, &layout));
+  CHECK_INT(ostraka_layout_build(OSTRAKA_REFERENCE, 0, NULL, 0, NULL, 0, 1, 1, &layout), OSTRAKA_INVALID_ARGUMENT);
+  CHECK_OK(ostraka_layout_build(OSTRAKA_REFERENCE, 0, NULL, 0, NULL, 1, 1, 1, &layout));
   CHECK_OK(ostraka_layout_destroy(&layout));
   CHECK(strstr(ostraka_last_error(), "found 0") != NULL);
   ostraka_error_clear();

@@ -107,7 +107,7 @@ contains
     integer(int32) :: ierr
     integer :: first, count
 
-    call layout%create_planned([ostraka_shape([2, 3, 5])], segments=num_ranks)
+    call layout%create(OSTRAKA_PLANNED, [ostraka_shape([2, 3, 5])], segments=num_ranks)
     call buffer%create(mesh, [ostraka_shard()], layout, OSTRAKA_F64)
     call layout%destroy()  ! the buffer keeps what it needs
     call buffer%copy_from(1, t)
@@ -193,7 +193,7 @@ contains
     call expect(scalar == s, __LINE__)
     call buffer%destroy()
 
-    call layout%create_planned(tensors%shape, segments=num_ranks, segment_multiple=64_int64)
+    call layout%create(OSTRAKA_PLANNED, tensors%shape, segments=num_ranks, segment_multiple=64_int64)
     call buffer%distribute(mesh, [ostraka_shard()], tensors, OSTRAKA_F64, layout)
     call buffer%local(list)
     call expect(size(list) == 64, __LINE__)
@@ -263,7 +263,7 @@ contains
     integer(int32) :: ierr
     integer :: first, count
 
-    call layout%create_planned([ostraka_shape([5])], segments=num_ranks, segment_multiple=4_int64)
+    call layout%create(OSTRAKA_PLANNED, [ostraka_shape([5])], segments=num_ranks, segment_multiple=4_int64)
     call layout%segment_size(segment)
     allocate(memory(segment), source=7d0)
     allocate(numbers(segment), source=0_int64)

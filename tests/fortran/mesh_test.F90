@@ -94,7 +94,7 @@ contains
     character(:), allocatable :: text
 
     shapes = [ostraka_shape([2, 3, 5]), ostraka_shape([integer ::]), ostraka_shape([7_int64])]
-    call layout%create_planned(shapes, segments=2, tensor_alignment=4_int64, segment_multiple=8_int64)
+    call layout%create(OSTRAKA_PLANNED, shapes, segments=2, tensor_alignment=4_int64, segment_multiple=8_int64)
     call layout%num_tensors(number)
     call expect(number == 3, __LINE__)
     call layout%tensor_shape(1, extents)
@@ -114,7 +114,7 @@ contains
     call layout%destroy()
 
     ! columns of 6 elements stay whole: 5 of them in 2 segments of 3
-    call layout%create_reference(shapes(:1), segments=2)
+    call layout%create(OSTRAKA_REFERENCE, shapes(:1), segments=2)
     call layout%segment_size(one)
     call expect(one == 18, __LINE__)
     call layout%destroy()

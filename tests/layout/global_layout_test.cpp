@@ -71,7 +71,7 @@ TEST(GlobalLayout, EmptyTensorsStandAnywhere) {
 
 TEST(GlobalLayout, ArgumentsAreChecked) {
   expect_invalid([] { given({}, {}, 0, 4); }, {"segments >= 1", "found 0"});
-  expect_invalid([] { given({}, {}, 1, -4); }, {"segment size >= 0", "found -4"});
+  expect_invalid([] { given({}, {}, 1, -4); }, {"length >= 0", "1 of -4"});
   expect_invalid([] { given({{1}}, {}, 1, 4); }, {"expected 1 offsets", "found 0"});
   expect_invalid([] { given({}, {}, 4, std::int64_t{1} << 61); }, {"64 bits"});
   expect_invalid([] { given({{1}, {3, -2}}, {0, 0}, 1, 4); }, {"tensor 1", "(3, -2)", "found -2"});
@@ -192,7 +192,7 @@ TEST(LayoutHash, EqualLayoutsAgreeAndOthersDiffer) {
   for (const GlobalLayout& other : others) {
     EXPECT_NE(layout, other);
     EXPECT_GE(other.hash(), 0);
-    EXPECT_TRUE(hashes.insert(other.hash()).second) << report(other);
+    EXPECT_TRUE(hashes.insert(other.hash()).second) << to_text(report(other));
   }
 }
 

@@ -15,13 +15,14 @@ struct Row {
   Counts offsets;
   std::int64_t size;
   std::int64_t segment;
+  std::int64_t block_rows = 1;
 };
 
 class ReferenceTable : public testing::TestWithParam<Row> {};
 
 TEST_P(ReferenceTable, OffsetsAndSizes) {
   const Row& row = GetParam();
-  const GlobalLayout layout = build_reference(row.shapes, row.segments);
+  const GlobalLayout layout = build_reference(row.shapes, row.segments, row.block_rows);
   EXPECT_EQ(layout.policy(), Policy::reference);
   EXPECT_EQ(layout.shapes(), row.shapes);
   EXPECT_EQ(offsets_of(layout), row.offsets);
@@ -46,12 +47,11 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{{4, 4}, {2, 2}, {2, 6}}, 2, {0, 16, 24}, 48, 24}, Row{{{5, 4}}, 3, {0}, 24, 8},
         Row{{{6, 3}, {4, 2}, {2, 2}}, 3, {0, 18, 26}, 36, 12}, Row{{{6, 3}}, 2, {0}, 18, 9},
         Row{{{4, 4}, {2, 4}}, 2, {0, 16}, 24, 12}, Row{{{8, 4}}, 8, {0}, 32, 4},
-        // Blocks of b rows are rows of a shape with b times fewer and longer rows: (4,6),(8,4) in blocks of 2 ...
-        Row{{{2, 12}, {4, 8}}, 2, {0, 24}, 96, 48},
-        // ... and (128,64),(32,128) in blocks of 32.
-        Row{{{4, 2048}, {1, 4096}}, 2, {0, 8192}, 16384, 8192}, Row{{{3}}, 8, {0}, 8, 1}, Row{{{4}}, 4, {0}, 4, 1},
-        Row{{{0, 4}}, 4, {0}, 0, 0}, Row{{}, 2, {}, 0, 0}, Row{{{1, 4096}}, 8, {0}, 32'768, 4096},
-        Row{{{1, 4096}}, 64, {0}, 262'144, 4096},
+        Row{{{4, 6}, {8, 4}}, 2, {0, 24}, 96, 48, 2}, Row{{{128, 64}, {32, 128}}, 2, {0, 8192}, 16384, 8192, 32},
+        // Blocks of b rows are rows of a shape with b times fewer and longer rows.
+        Row{{{2, 12}, {4, 8}}, 2, {0, 24}, 96, 48}, Row{{{4, 2048}, {1, 4096}}, 2, {0, 8192}, 16384, 8192},
+        Row{{{3}}, 8, {0}, 8, 1}, Row{{{4}}, 4, {0}, 4, 1}, Row{{{0, 4}}, 4, {0}, 0, 0}, Row{{}, 2, {}, 0, 0},
+        Row{{{1, 4096}}, 8, {0}, 32'768, 4096}, Row{{{1, 4096}}, 64, {0}, 262'144, 4096},
         Row{{{4097, 4096}, {4096, 4097}}, 8, {0, 16'781'312}, 134'250'496, 16'781'312},
         Row{llama, 64, {0, 16'777'216, 16'908'288, 61'997'056}, 112'721'920, 1'761'280},
         Row{experts, 8, {0, 638'582'784, 1'277'165'568}, 1'317'076'992, 164'634'624}));
@@ -144,14 +144,26 @@ TEST(ReferenceCases, Case39ThreeThousandMillionElements) {
 }
 
 TEST(ReferenceCases, Case42WholeBlocks) {
-  // (64,64) in blocks of 32 rows, written as two rows of 32 x 64.
-  const std::vector<Shape> blocks{{2, 32 * 64}};
-  const GlobalLayout two = build_reference(blocks, 2);
+  const std::vector<Shape> blocks{{64, 64}};
+  const GlobalLayout two = build_reference(blocks, 2, 32);
   EXPECT_EQ(rank_range(two, 2, 0), (Range{0, 32 * 64}));
   EXPECT_EQ(rank_range(two, 2, 1), (Range{32 * 64, 64 * 64}));
-  const GlobalLayout three_ranks = build_reference(blocks, 3);
+  const GlobalLayout three_ranks = build_reference(blocks, 3, 32);
   for (int rank = 0; rank < 3; ++rank)
-    EXPECT_EQ(rows_on_rank(three_ranks, rank), Counts{rank < 2 ? 1 : 0});
+    EXPECT_EQ(rows_on_rank(three_ranks, rank), Counts{rank < 2 ? 32 : 0});
+  expect_invalid(
+      [] {
+        build_reference({{64, 64}, {48, 64}}, 2, 32);
+      },
+      {"build_reference", "tensor 1 of shape (48, 64)", "48 rows", "block of 32"});
+  expect_invalid([] { build_reference({{48, 64}}, 2, 0); }, {"at least 1 row", "found 0"});
+}
+
+TEST(ReferenceCases, RowCountsOfBlocksAreMultiples) {
+  const GlobalLayout layout = build_reference({{4, 6}, {8, 4}}, 2, 2);
+  for (int rank = 0; rank < 2; ++rank)
+    for (const std::int64_t count : rows_on_rank(layout, rank))
+      EXPECT_EQ(count % 2, 0);
 }
 
 // Spec 1.4.5: accepted in every order, and the others stand where they stand without the empty ones.

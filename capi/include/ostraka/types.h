@@ -27,8 +27,25 @@
 #define OSTRAKA_MEAN 1
 
 /* Layout policies. */
-#define OSTRAKA_REFERENCE 0
-#define OSTRAKA_PLANNED 1
+#define OSTRAKA_REFERENCE 0 /* dim-0 rows or blocks of them stay whole; padded by the rule of the reference system */
+#define OSTRAKA_PLANNED 1   /* equal segments of the least length found; order and places are chosen */
+#define OSTRAKA_RAGGED 2    /* no padding, unequal segments, the largest one minimal */
+#define OSTRAKA_FLAT 3      /* planned with element atoms */
+#define OSTRAKA_TENSOR_ATOMIC 4 /* every tensor whole on one rank */
+#define OSTRAKA_AUTOMATIC 5     /* planned or ragged: planned when it pads at most 3 % or is no worse */
+
+/* Atoms: what no cut of a tensor may split. */
+#define OSTRAKA_ATOM_ELEMENT 0
+#define OSTRAKA_ATOM_LAST_DIMS 1 /* a row of the last `count` dimensions; the first one can always be cut */
+#define OSTRAKA_ATOM_ROW 2       /* a dim-0 row */
+#define OSTRAKA_ATOM_BLOCK 3     /* `count` consecutive dim-0 rows */
+#define OSTRAKA_ATOM_TENSOR 4    /* the whole tensor */
+
+/* An atom; `count` matters for LAST_DIMS and BLOCK only. */
+typedef struct {
+  int32_t kind;
+  int32_t count;
+} ostraka_atom_t;
 
 /* Recipes of fully sharded data parallelism. */
 #define OSTRAKA_NO_SHARD 0 /* weights, gradients and optimizer state whole on every rank; gradients all-reduced */

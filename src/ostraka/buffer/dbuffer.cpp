@@ -4,6 +4,8 @@
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/buffer/kernels.hpp>
 #include <ostraka/buffer/plan.hpp>
+#include <ostraka/layout/boxes.hpp>
+#include <ostraka/layout/builders.hpp>
 
 #include <algorithm>
 
@@ -232,11 +234,11 @@ DBuffer DBuffer::reduce_scatter(int axis, const DBuffer* out) const {
 
 TensorRange DBuffer::tensor_range(int index) const {
   const layout::Range tensor = layout_->tensor_range(index);
-  const layout::Range own = layout::intersect(tensor, range_);
+  const layout::Range own = layout::owned_elements(tensor, range_);
   if (own.size() == 0)
-    return {nullptr, 0, std::clamp<std::int64_t>(range_.begin - tensor.begin, 0, tensor.size())};
+    return {nullptr, 0, own.begin};
   auto* begin = static_cast<std::byte*>(data());
-  return {begin + (own.begin - range_.begin) * size_of(dtype_), own.size(), own.begin - tensor.begin};
+  return {begin + (tensor.begin + own.begin - range_.begin) * size_of(dtype_), own.size(), own.begin};
 }
 
 TensorView DBuffer::tensor_view(int index) const {

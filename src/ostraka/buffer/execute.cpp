@@ -4,6 +4,8 @@
 #include <ostraka/buffer/kernels.hpp>
 #include <ostraka/buffer/plan.hpp>
 
+#include <algorithm>
+
 namespace ostraka::buffer {
 
 namespace {
@@ -55,6 +57,12 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   const auto steps = plan_redistribute(from.placements(), to.placements());
   if (steps.empty())
     return queue_copy(from, to, stream);
+  const bool cuts = std::any_of(steps.begin(), steps.end(), [](const RedistributeStep& step) {
+    return step.kind == RedistributeStep::Kind::allgather || step.kind == RedistributeStep::Kind::reduce_scatter;
+  });
+  expect(!cuts || from.layout()->has_equal_segments(), Status::NOT_SUPPORTED, "redistribute: a ",
+         layout::name(from.layout()->policy()),
+         " layout has unequal segments, which collectives of this version do not move; choose an equal one");
   DBuffer current = from;
   for (const RedistributeStep& step : steps) {
     const DBuffer next = &step == &steps.back() ? to : to.view(step.placements); // intermediates lie inside the result

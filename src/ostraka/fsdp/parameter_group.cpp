@@ -2,6 +2,7 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/fsdp/parameter_group.hpp>
+#include <ostraka/layout/builders.hpp>
 
 #include <algorithm>
 
@@ -29,7 +30,7 @@ buffer::LayoutPtr plan_layout(const std::vector<ParameterSpec>& specs, int segme
   std::vector<layout::Shape> shapes;
   for (const ParameterSpec& spec : specs)
     shapes.push_back(spec.shape);
-  return std::make_shared<layout::GlobalLayout>(layout::build_planned(std::move(shapes), segments, alignment));
+  return std::make_shared<layout::GlobalLayout>(layout::build_flat(std::move(shapes), segments, alignment));
 }
 
 bool is_replicated(const layout::Placements& placements) {

@@ -15,14 +15,6 @@ std::string to_string(const Range& range) {
   return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
 }
 
-void check_segments(int segments, std::int64_t segment_size) {
-  expect(segments >= 1, Status::INVALID_ARGUMENT, "GlobalLayout: expected segments >= 1, found ", segments);
-  expect(segment_size >= 0, Status::INVALID_ARGUMENT, "GlobalLayout: expected a segment size >= 0, found ",
-         segment_size);
-  // size() multiplies unchecked from here on.
-  multiply(segments, segment_size, "GlobalLayout: size");
-}
-
 /// `numel` elements from `offset` on; throws when they do not lie in [0, size].
 Range checked_range(std::size_t index, const Shape& shape, std::int64_t numel, std::int64_t offset, std::int64_t size) {
   // Compared by subtraction, since offset + numel may leave 64 bits.
@@ -84,17 +76,26 @@ const char* name(Policy policy) {
     return "reference";
   case Policy::planned:
     return "planned";
+  case Policy::ragged:
+    return "ragged";
+  case Policy::flat:
+    return "flat";
+  case Policy::tensor_atomic:
+    return "tensor_atomic";
+  case Policy::automatic:
+    return "automatic";
   }
-  fail(Status::INVALID_ARGUMENT, "layout policy: expected reference (0) or planned (1), found ",
+  fail(Status::INVALID_ARGUMENT, "layout policy: expected a number from 0 (reference) to 5 (automatic), found ",
        static_cast<std::int32_t>(policy));
 }
 
-GlobalLayout::GlobalLayout(Policy policy, std::vector<Shape> shapes, std::vector<std::int64_t> offsets, int segments,
-                           std::int64_t segment_size)
-    : policy_(policy), shapes_(std::move(shapes)), offsets_(std::move(offsets)), segments_(segments),
-      segment_size_(segment_size) {
+GlobalLayout::GlobalLayout(Policy policy, std::vector<Shape> shapes, std::vector<std::int64_t> offsets,
+                           Segments segments, std::string reason)
+    : policy_(policy), shapes_(std::move(shapes)), offsets_(std::move(offsets)), segments_(std::move(segments)),
+      reason_(std::move(reason)) {
   name(policy); // throws for a number that is no policy
-  check_segments(segments, segment_size);
+  expect(segments_.count() >= 1, Status::INVALID_ARGUMENT, "GlobalLayout: expected segments >= 1, found ",
+         segments_.count());
   expect(offsets_.size() == shapes_.size(), Status::INVALID_ARGUMENT, "GlobalLayout: expected ", shapes_.size(),
          " offsets, one per tensor, found ", offsets_.size());
   narrow(static_cast<std::int64_t>(shapes_.size()), "GlobalLayout: number of tensors");
@@ -105,6 +106,10 @@ GlobalLayout::GlobalLayout(Policy policy, std::vector<Shape> shapes, std::vector
   for (const Range& range : ranges)
     payload_ += range.size();
 }
+
+GlobalLayout::GlobalLayout(Policy policy, std::vector<Shape> shapes, std::vector<std::int64_t> offsets, int segments,
+                           std::int64_t segment_size)
+    : GlobalLayout(policy, std::move(shapes), std::move(offsets), Segments::equal(segments, segment_size)) {}
 
 void GlobalLayout::check_index(int index) const {
   expect(index >= 0 && index < num_tensors(), Status::INVALID_ARGUMENT, "tensor index: expected one in [0, ",
@@ -134,12 +139,25 @@ Range GlobalLayout::local_range(std::span<const Placement> placements, const Mes
     shards = multiply(shards, position.sizes[axis], "local_range: number of shards");
     index = index * position.sizes[axis] + position.coordinates[axis];
   }
-  if (segments_ % shards != 0)
-    fail(Status::INVALID_ARGUMENT, "local_range: the layout was built for ", segments_,
+  if (segments_.count() % shards != 0)
+    fail(Status::INVALID_ARGUMENT, "local_range: the layout was built for ", segments_.count(),
          " segments, expected a multiple of the ", shards, " shards that ", to_string(placements),
          " makes of this mesh");
-  const std::int64_t per_shard = segments_ / shards * segment_size_;
-  return {index * per_shard, (index + 1) * per_shard};
+  const std::int64_t per_shard = segments_.count() / shards;
+  return {segments_.begin(index * per_shard), segments_.begin((index + 1) * per_shard)};
+}
+
+Range GlobalLayout::segment_range(int index) const {
+  expect(index >= 0 && index < segments_.count(), Status::INVALID_ARGUMENT, "segment_range: expected a segment in [0, ",
+         segments_.count(), "), found ", index);
+  return segments_.range(index);
+}
+
+GlobalLayout::Owners GlobalLayout::owners(int index) const {
+  const Range tensor = tensor_range(index);
+  if (tensor.size() == 0)
+    return {0, -1};
+  return {segments_.find(tensor.begin), segments_.find(tensor.end - 1)};
 }
 
 std::vector<Range> GlobalLayout::gaps(const Range& local) const {
@@ -164,7 +182,9 @@ std::vector<Range> GlobalLayout::gaps(const Range& local) const {
 
 std::int64_t GlobalLayout::hash() const {
   Hash hash;
-  hash.add(policy_).add(segments_).add(segment_size_).add(shapes_.size());
+  hash.add(policy_).add(segments_.count()).add(segments_.runs().size()).add(shapes_.size());
+  for (const Segments::Run& run : segments_.runs())
+    hash.add(run.first).add(run.begin).add(run.length);
   for (const Shape& shape : shapes_) {
     // The rank goes first, so that the extents of neighbours cannot be taken for one another.
     hash.add(shape.size());
@@ -174,6 +194,11 @@ std::int64_t GlobalLayout::hash() const {
   for (const std::int64_t offset : offsets_)
     hash.add(offset);
   return hash.value();
+}
+
+bool GlobalLayout::operator==(const GlobalLayout& other) const {
+  return policy_ == other.policy_ && shapes_ == other.shapes_ && offsets_ == other.offsets_ &&
+         segments_ == other.segments_;
 }
 
 } // namespace ostraka::layout

@@ -7,19 +7,25 @@
 #include <ostraka/base/export.hpp>
 #include <ostraka/layout/placement.hpp>
 #include <ostraka/layout/range.hpp>
+#include <ostraka/layout/segments.hpp>
 #include <ostraka/layout/shape.hpp>
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ostraka::layout {
 
-/// How a layout was chosen; numbers are part of the C ABI.
+/// How a layout is chosen; numbers are part of the C ABI.
 enum class Policy : std::int32_t {
-  reference = 0, ///< dim-0 rows stay whole; padded to equal segments by the LCM rule of spec 1.4, bit-exact
-  planned = 1,   ///< elements may be cut anywhere; equal segments, least padding
+  reference = 0,     ///< rows (or blocks of rows) stay whole; padded to equal segments by the LCM rule of spec 1.4
+  planned = 1,       ///< equal segments; order and offsets chosen for the least segment
+  ragged = 2,        ///< no padding, unequal segments, the largest one minimal
+  flat = 3,          ///< planned with element atoms
+  tensor_atomic = 4, ///< every tensor whole on one rank
+  automatic = 5,     ///< asks for planned or ragged by a stated rule; no layout ends up with it
 };
 
 OSTRAKA_API const char* name(Policy policy);
@@ -32,9 +38,12 @@ struct MeshPosition {
 
 class OSTRAKA_API GlobalLayout {
 public:
-  /// A layout of equal segments: tensor i occupies [offsets[i], offsets[i] + numel(shapes[i])), and rank segment k is
-  /// [k, k+1) * segment_size. Throws INVALID_ARGUMENT naming the tensor when tensors overlap or leave the buffer.
+  /// Tensor i occupies [offsets[i], offsets[i] + numel(shapes[i])); rank k holds segment k of `segments`. `reason` says
+  /// why this layout was chosen. Throws INVALID_ARGUMENT naming the tensor when tensors overlap or leave the buffer.
   /// Empty tensors may stand anywhere.
+  GlobalLayout(Policy policy, std::vector<Shape> shapes, std::vector<std::int64_t> offsets, Segments segments,
+               std::string reason = {});
+  /// The same with equal segments.
   GlobalLayout(Policy policy, std::vector<Shape> shapes, std::vector<std::int64_t> offsets, int segments,
                std::int64_t segment_size);
 
@@ -48,13 +57,29 @@ public:
   Range tensor_range(int index) const;
 
   /// Elements of the whole buffer, padding included.
-  std::int64_t size() const { return segments_ * segment_size_; }
+  std::int64_t size() const { return segments_.size(); }
   /// Elements of all tensors.
   std::int64_t payload() const { return payload_; }
   std::int64_t padding() const { return size() - payload_; }
+  /// Why this layout was chosen; no part of its value.
+  const std::string& reason() const { return reason_; }
+  void set_reason(std::string reason) { reason_ = std::move(reason); }
 
-  int segments() const { return segments_; }
-  std::int64_t segment_size() const { return segment_size_; }
+  /// Number of segments, one per rank of a mesh in which all axes are sharded.
+  int segments() const { return segments_.count(); }
+  bool has_equal_segments() const { return segments_.are_equal(); }
+  /// The largest segment; the only length when segments are equal.
+  std::int64_t segment_size() const { return segments_.largest(); }
+  /// All cuts, as runs of equal segments.
+  const Segments& cuts() const { return segments_; }
+  /// Absolute range of segment `index`. O(log tensors).
+  Range segment_range(int index) const;
+  /// First and last segment (both included) that hold elements of tensor `index`; an empty tensor gives {0, -1}.
+  struct Owners {
+    int first;
+    int last;
+  };
+  Owners owners(int index) const;
 
   /// The absolute range that the rank at `position` holds under `placements`: the innermost Shard axis is the most
   /// significant digit of the segment index (spec 1.2). Throws INVALID_ARGUMENT when the placements are not legal or
@@ -67,7 +92,8 @@ public:
   /// Equal on ranks whose layouts are equal; compared in collective set-up calls.
   std::int64_t hash() const;
 
-  bool operator==(const GlobalLayout&) const = default;
+  /// Equal tensors at equal places with equal segments, whatever the reason.
+  bool operator==(const GlobalLayout& other) const;
 
 private:
   void check_index(int index) const;
@@ -76,27 +102,9 @@ private:
   std::vector<Shape> shapes_;
   std::vector<std::int64_t> offsets_;
   std::vector<int> by_offset_; ///< indices of the non-empty tensors, ascending offset
-  int segments_;
-  std::int64_t segment_size_;
+  Segments segments_;
+  std::string reason_;
   std::int64_t payload_ = 0;
 };
-
-/// Policy `reference`: every cut falls between dim-0 rows of every tensor (spec 1.4, bit-exact); 0-D tensors count as
-/// one row of one element; empty tensors are legal in any order. `segments` = product of all mesh axes.
-/// Throws INVALID_ARGUMENT (segments < 1, a zero extent after the first dimension, sizes beyond 64 bits).
-OSTRAKA_API GlobalLayout build_reference(std::vector<Shape> shapes, int segments);
-
-/// Alignment of a planned layout, in elements; 1 asks for none.
-struct Alignment {
-  std::int64_t tensor = 1;  ///< every tensor starts at a multiple of this
-  std::int64_t segment = 1; ///< every segment is a multiple of this
-};
-
-/// Policy `planned` with element atoms: tensors in their order, each at the next aligned start, equal segments of the
-/// least legal size. A tensor may be cut anywhere. Throws INVALID_ARGUMENT as build_reference.
-OSTRAKA_API GlobalLayout build_planned(std::vector<Shape> shapes, int segments, const Alignment& alignment = {});
-
-/// What a layout costs, as one line of text: payload, padding (elements and percent), segment, policy.
-OSTRAKA_API std::string report(const GlobalLayout& layout);
 
 } // namespace ostraka::layout

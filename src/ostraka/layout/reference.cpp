@@ -3,7 +3,7 @@
 // business of planned.cpp.
 #include <ostraka/base/checked.hpp>
 #include <ostraka/base/error.hpp>
-#include <ostraka/layout/global_layout.hpp>
+#include <ostraka/layout/builders.hpp>
 #include <ostraka/layout/impl/describe.hpp>
 
 #include <algorithm>
@@ -18,23 +18,27 @@ constexpr const char* operation = "build_reference";
 struct Piece {
   std::size_t tensor;
   std::int64_t numel;
-  std::int64_t row;
+  std::int64_t row; ///< or block of rows
   bool placed = false;
 };
 
-Piece measure(std::size_t index, const Shape& shape) {
-  const std::int64_t row = impl::naming(operation, index, shape, [&] { return row_numel(shape); });
+Piece measure(std::size_t index, const Shape& shape, std::int64_t block_rows) {
+  if (rows(shape) % block_rows != 0)
+    fail(Status::INVALID_ARGUMENT, "build_reference: ", impl::describe(index, shape), ": expected ", rows(shape),
+         " rows to be a multiple of the block of ", block_rows);
+  const std::int64_t row =
+      impl::naming(operation, index, shape, [&] { return multiply(block_rows, row_numel(shape), "block"); });
   if (row == 0)
     fail(Status::INVALID_ARGUMENT, "build_reference: ", impl::describe(index, shape),
          ": expected extents >= 1 after the first dimension, found 0");
   return {index, impl::numel_of(operation, index, shape), row};
 }
 
-std::vector<Piece> measure(const std::vector<Shape>& shapes) {
+std::vector<Piece> measure(const std::vector<Shape>& shapes, std::int64_t block_rows) {
   std::vector<Piece> pieces;
   pieces.reserve(shapes.size());
   for (std::size_t i = 0; i < shapes.size(); ++i)
-    pieces.push_back(measure(i, shapes[i]));
+    pieces.push_back(measure(i, shapes[i], block_rows));
   return pieces;
 }
 
@@ -146,9 +150,11 @@ private:
 
 } // namespace
 
-GlobalLayout build_reference(std::vector<Shape> shapes, int segments) {
+GlobalLayout build_reference(std::vector<Shape> shapes, int segments, std::int64_t block_rows) {
   expect(segments >= 1, Status::INVALID_ARGUMENT, "build_reference: expected segments >= 1, found ", segments);
-  const std::vector<Piece> pieces = measure(shapes);
+  expect(block_rows >= 1, Status::INVALID_ARGUMENT, "build_reference: expected blocks of at least 1 row, found ",
+         block_rows);
+  const std::vector<Piece> pieces = measure(shapes, block_rows);
   const std::int64_t chunk = common_chunk(pieces, shapes);
   Placer placer(shapes, pieces, chunk);
   const std::int64_t end = placer.run();
