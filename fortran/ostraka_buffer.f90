@@ -148,7 +148,7 @@ contains
     handle = c_null_ptr
     dims = 0
     status = c_buffer_mesh_dims(self%handle, dims)
-    if (status == OSTRAKA_OK) call check_placements(placements, dims, status, text)
+    call check_placements(placements, dims, status, text)
     if (status == OSTRAKA_OK) status = c_buffer_view(self%handle, placements, handle)
     result = ostraka_buffer_t(handle)
     call conclude('buffer%view', status, ierr, text)
@@ -233,7 +233,7 @@ contains
     handle = c_null_ptr
     dims = 0
     status = c_buffer_mesh_dims(self%handle, dims)
-    if (status == OSTRAKA_OK) call check_placements(placements, dims, status, text)
+    call check_placements(placements, dims, status, text)
     if (status == OSTRAKA_OK) &
       status = c_buffer_redistribute(self%handle, placements, handle_or_null(out), handle)
     result = ostraka_buffer_t(handle)
@@ -318,22 +318,20 @@ contains
     character(:), allocatable, intent(out) :: text
     integer(int32) :: dims
 
-    text = ''
     dims = 0
     status = c_mesh_dims(mesh_handle(mesh), dims)
-    if (status == OSTRAKA_OK) call check_placements(placements, dims, status, text)
+    call check_placements(placements, dims, status, text)
   end subroutine
 
-  !! C reads one placement per mesh axis.
+  !! C reads one placement per mesh axis. `status` tells whether the number of axes could be found.
   subroutine check_placements(placements, num_axes, status, text)
     type(ostraka_placement_t), intent(in) :: placements(:)
     integer(int32), intent(in) :: num_axes
-    integer(int32), intent(out) :: status
+    integer(int32), intent(inout) :: status
     character(:), allocatable, intent(out) :: text
 
     text = ''
-    status = OSTRAKA_OK
-    if (size(placements) == num_axes) return
+    if (status /= OSTRAKA_OK .or. size(placements) == num_axes) return
     status = OSTRAKA_INVALID_ARGUMENT
     text = decimal(size(placements, kind=int64)) // ' placements for ' // decimal(int(num_axes, int64)) // ' mesh axes'
   end subroutine

@@ -6,6 +6,7 @@
 #include "support/expect_error.hpp"
 #include "support/world.hpp"
 #include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/layout/builders.hpp>
 
 #include <cstdlib>
 #include <functional>

@@ -2,6 +2,7 @@
 // Gathers and reductions with known answers (spec 6.2, cases.md).
 #include "buffer_test.hpp"
 #include <ostraka/buffer/execute.hpp>
+#include <ostraka/layout/builders.hpp>
 
 #include <random>
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-INTERFACES = ["ostraka_c.f90", "ostraka_c_fsdp.f90"]
+INTERFACES = ["ostraka_c.f90", "ostraka_c_layout.f90", "ostraka_c_fsdp.f90"]
 ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
 

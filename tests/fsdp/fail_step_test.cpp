@@ -178,6 +178,22 @@ TEST(FailStep, KeepsTheOrderOfTheLastGoodStep) {
   }
 }
 
+TEST(FailStep, AfterForwardPassesAlone) { // any number of them does not change what the next step looks like
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes)
+    for (const int visits : {3, 2, 6}) {
+      Training<double> t(mesh, make_static_options(recipe));
+      t.expect_usable("nothing");
+      for (int v = 0; v < visits; ++v) {
+        t.module(v % 3).pre_forward();
+        t.module(v % 3).post_forward();
+      }
+      t.context().finish_backward();
+      fail_at(t, 0, 1, "after forward passes alone");
+      t.expect_usable("forward passes alone");
+    }
+}
+
 // The whole network twice in one micro-batch, then twice backward.
 TEST(FailStep, WithTwoForwardPassesInAMicroBatch) {
   const auto mesh = make_mesh();

@@ -6,6 +6,7 @@
 #include "support/elements.hpp"
 #include "support/expect_error.hpp"
 #include "support/world.hpp"
+#include <ostraka/layout/builders.hpp>
 #include <ostraka/optim/optimizer.hpp>
 
 #include <gtest/gtest.h>
