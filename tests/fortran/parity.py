@@ -137,7 +137,7 @@ def compare(headers, fortran, compiler):
 
 
 PLANTED = [  # file, text, what it is replaced by: each must be noticed
-    ("ostraka_c.f90", "(c_int64_t), intent(out) :: begin, finish", "(c_int32_t), intent(out) :: begin, finish"),
+    ("ostraka_c.f90", "(c_int64_t), intent(out) :: begin", "(c_int32_t), intent(out) :: begin, finish"),
     ("ostraka_c.f90", "      type(c_ptr), value :: buffer, tensor\n", "      type(c_ptr) :: buffer, tensor\n"),
     ("ostraka_c.f90", "c_mesh_axis_size(mesh, axis, size)", "c_mesh_axis_size(axis, mesh, size)"),
     ("ostraka_c.f90", "(c_int32_t), value :: status\n", "(c_int32_t), intent(in) :: status\n"),

@@ -115,6 +115,23 @@ TEST(Memory, GatheredModulesInAForwardPass) {
   training.expect_usable("a forward pass that was broken off");
 }
 
+// What was gathered in 16 bits goes once it is expanded.
+TEST(Memory, ExpandedWeightsAreTheOnlyCopy) {
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes) {
+    Options options = make_options(recipe, 2);
+    options.storage = DType::bf16;
+    Training<float> training(mesh, options);
+    const std::int64_t elements = 24 * 24 + 24;
+    training.module(1).pre_forward(); // nothing is gathered ahead
+    EXPECT_GE(training.context().memory().transient, elements * 4) << text(recipe);
+    EXPECT_LT(training.context().memory().transient, elements * 5) << text(recipe);
+    training.module(1).post_forward();
+    EXPECT_EQ(training.context().memory().transient, 0);
+    training.context().finish_backward();
+  }
+}
+
 TEST(Memory, Case36AllBytesComeBack) {
   const auto mesh = make_mesh();
   for (const Recipe recipe : all_recipes) {

@@ -61,6 +61,7 @@ void Communicator::enqueue(runtime::Stream& stream, std::unique_ptr<Collective> 
   task->label = std::move(label);
   fifo_.push_back(task);
   stream.submit(task);
+  progress(); // what can start starts now, or nothing would overlap with what the caller does next
 }
 
 void Communicator::progress() noexcept {
