@@ -5,8 +5,9 @@ module ostraka_layout
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use ostraka_arrays, only: ostraka_shape_t, to_c_shapes
   use ostraka_c_layout
-  use ostraka_support, only: conclude, from_c_string, reversed, to_c_index
-  use ostraka_types, only: c_shape_t, MAX_DIMS, ostraka_atom_t, ostraka_placement_t, OSTRAKA_OK
+  use ostraka_support, only: conclude, decimal, from_c_string, reversed, to_c_index
+  use ostraka_types, only: c_shape_t, MAX_DIMS, ostraka_atom_t, OSTRAKA_INVALID_ARGUMENT, OSTRAKA_OK, &
+    ostraka_placement_t
   implicit none
   private
   public :: ostraka_layout_t, ostraka_plan_owners
@@ -79,12 +80,17 @@ contains
   subroutine create_tensor_atomic(self, shapes, owners, segments, ierr)
     class(ostraka_layout_t), intent(out) :: self
     type(ostraka_shape_t), intent(in) :: shapes(:)
-    integer(int32), intent(in) :: owners(size(shapes)), segments
+    integer(int32), intent(in) :: owners(:), segments
     integer(int32), intent(out), optional :: ierr
     integer(int64), allocatable, target :: extents(:,:)
     type(c_shape_t), allocatable :: c_shapes(:)
     integer(int32) :: status
 
+    if (size(owners) /= size(shapes)) then
+      call conclude('layout%create_tensor_atomic', OSTRAKA_INVALID_ARGUMENT, ierr, &
+        counted(size(owners), 'owners') // ' for ' // counted(size(shapes), 'tensors'))
+      return
+    end if
     call to_c_shapes(shapes, extents, c_shapes)
     status = c_layout_tensor_atomic(size(shapes, kind=int32), c_shapes, owners, segments, self%handle)
     call conclude('layout%create_tensor_atomic', status, ierr)
@@ -244,14 +250,20 @@ contains
   subroutine local_range(self, placements, sizes, coordinates, offset, count, ierr)
     class(ostraka_layout_t), intent(in) :: self
     type(ostraka_placement_t), intent(in) :: placements(:)
-    integer(int32), intent(in) :: sizes(size(placements)), coordinates(size(placements))
+    integer(int32), intent(in) :: sizes(:), coordinates(:)
     integer(int64), intent(out) :: offset, count
     integer(int32), intent(out), optional :: ierr
     integer(int64) :: finish
     integer(int32) :: status
 
     offset = 0
+    count = 0
     finish = 0
+    if (size(sizes) /= size(placements) .or. size(coordinates) /= size(placements)) then
+      call conclude('layout%local_range', OSTRAKA_INVALID_ARGUMENT, ierr, counted(size(placements), 'placements') // &
+        ' for ' // counted(size(sizes), 'axis sizes') // ' and ' // counted(size(coordinates), 'coordinates'))
+      return
+    end if
     status = c_layout_local_range(self%handle, size(placements, kind=int32), placements, sizes, coordinates, offset, &
                                   finish)
     count = finish - offset
@@ -349,6 +361,15 @@ contains
     text = from_c_string(address)
     call conclude('layout%report_json', status, ierr)
   end subroutine
+
+  !! '3 owners'
+  pure function counted(number, things) result(text)
+    integer, intent(in) :: number
+    character(*), intent(in) :: things
+    character(:), allocatable :: text
+
+    text = decimal(int(number, int64)) // ' ' // things
+  end function
 
   !! The C handle, for the other modules of this library.
   pure type(c_ptr) function layout_handle(layout)

@@ -2,6 +2,7 @@
 // Random chains of redistributions, casts and copies. Every rank computes what all ranks should hold in plain vectors;
 // there is no communication in the model.
 #include "buffer_test.hpp"
+#include "support/rounds.hpp"
 
 #include <algorithm>
 #include <random>
@@ -222,10 +223,10 @@ TEST(Chains, AgreeWithPlainVectors) {
   for (const std::uint64_t seed : {std::uint64_t{1}, fresh_seed("Chains.AgreeWithPlainVectors")})
     for (const std::vector<int>& sizes : all_meshes()) {
       const auto mesh = mesh_of(sizes);
-      for (std::uint64_t chain = 0; chain < 60; ++chain) {
+      for (int chain = 0; chain < ostraka::test::rounds(60); ++chain) {
         SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain) + ", axes " +
                      std::to_string(sizes.size()));
-        run_chain(seed + 1000 * chain, sizes, mesh, moves);
+        run_chain(seed + 1000 * static_cast<std::uint64_t>(chain), sizes, mesh, moves);
       }
       int failed = HasFailure();
       MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

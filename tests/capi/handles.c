@@ -81,7 +81,7 @@ static void mesh_functions(void) {
 
 static void layout_functions(void) {
   int64_t n = 0, m = 0, extent[8];
-  int32_t k = 0;
+  int32_t k = 0, owners[2] = {7, 7};
   const char* text = NULL;
   double values[4] = {0};
   ostraka_buffer_t buffer = NULL;
@@ -93,6 +93,20 @@ static void layout_functions(void) {
   REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_tensor_shape(handle, 0, &k, extent));
   REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_tensor_range(handle, 0, &n, &m));
   REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_report(handle, &text));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_report_json(handle, &text));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_policy(handle, &k));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_num_segments(handle, &k));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_segment_range(handle, 0, &n, &m));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_owners(handle, 0, &k, &k));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_local_range(handle, 1, &shard, &check_ranks, &k, &n, &m));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_row_chunk(handle, 0, 0, 1, &n, &m));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_boxes(handle, 0, 0, 1, 1, &n, &m, &k));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_validate(handle, 0, NULL));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_hash(handle, &n));
+  REFUSES(LAYOUT, ostraka_layout_t, ostraka_layout_plan_owners(1, &handle, 5, &k));
+  CHECK_FAILS(ostraka_layout_plan_owners(2, (const ostraka_layout_t[]){alive[LAYOUT], destroyed[LAYOUT]}, 5, owners),
+              OSTRAKA_INVALID_HANDLE, "destroyed");
+  CHECK(n == 0 && m == 0 && k == 0 && text == NULL && owners[0] == 7 && owners[1] == 7);
   REFUSES(LAYOUT, ostraka_layout_t, ostraka_buffer_create(mesh, &shard, handle, 0, &buffer));
   REFUSES(LAYOUT, ostraka_layout_t, ostraka_buffer_from_local(mesh, &shard, handle, 0, values, 4, 1, &buffer));
   CHECK(buffer == NULL);

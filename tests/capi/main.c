@@ -7,6 +7,9 @@ int main(int argc, char** argv) {
   abi_suite();
   message_suite();
   layout_suite();
+  layout_policy_suite();
+  layout_part_suite();
+  layout_error_suite();
   mesh_suite();
   buffer_suite();
   buffer_error_suite();

@@ -10,6 +10,9 @@
 void abi_suite(void);
 void message_suite(void);
 void layout_suite(void);
+void layout_policy_suite(void);
+void layout_part_suite(void);
+void layout_error_suite(void);
 void mesh_suite(void);
 void buffer_suite(void);
 void buffer_error_suite(void);
@@ -20,6 +23,12 @@ void fsdp_phase_suite(void);
 void optim_suite(void);
 void failure_suite(void);
 void training_suite(void);
+
+/* Initialisers of shapes. */
+/* clang-format off */
+#define VECTOR(n) {1, (const int64_t[]){n}}
+#define MATRIX(rows, columns) {2, (const int64_t[]){rows, columns}}
+/* clang-format on */
 
 /* One axis with all ranks. */
 ostraka_mesh_t make_mesh(void);

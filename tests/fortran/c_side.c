@@ -43,6 +43,15 @@ int32_t c_side_constant(const char* name) {
       CONSTANT(OSTRAKA_MEAN),
       CONSTANT(OSTRAKA_REFERENCE),
       CONSTANT(OSTRAKA_PLANNED),
+      CONSTANT(OSTRAKA_RAGGED),
+      CONSTANT(OSTRAKA_FLAT),
+      CONSTANT(OSTRAKA_TENSOR_ATOMIC),
+      CONSTANT(OSTRAKA_AUTOMATIC),
+      CONSTANT(OSTRAKA_ATOM_ELEMENT),
+      CONSTANT(OSTRAKA_ATOM_LAST_DIMS),
+      CONSTANT(OSTRAKA_ATOM_ROW),
+      CONSTANT(OSTRAKA_ATOM_BLOCK),
+      CONSTANT(OSTRAKA_ATOM_TENSOR),
       CONSTANT(OSTRAKA_NO_SHARD),
       CONSTANT(OSTRAKA_ZERO_3),
   };
@@ -53,8 +62,8 @@ int32_t c_side_constant(const char* name) {
 }
 
 int64_t c_side_size(int32_t which) {
-  const size_t sizes[] = {sizeof(ostraka_placement_t),    sizeof(ostraka_shape_t),
-                          sizeof(ostraka_fsdp_config_t),  sizeof(ostraka_adamw_config_t),
-                          sizeof(ostraka_sgd_config_t),   sizeof(ostraka_memory_report_t)};
+  const size_t sizes[] = {sizeof(ostraka_placement_t),    sizeof(ostraka_shape_t),      sizeof(ostraka_fsdp_config_t),
+                          sizeof(ostraka_adamw_config_t), sizeof(ostraka_sgd_config_t), sizeof(ostraka_memory_report_t),
+                          sizeof(ostraka_atom_t)};
   return (int64_t)sizes[which];
 }

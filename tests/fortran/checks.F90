@@ -31,6 +31,16 @@ contains
     if (anywhere > 0) error stop 1, quiet=.true.
   end subroutine
 
+  !! The end of a program that runs without MPI and has not started the library.
+  subroutine finish_alone()
+    logical :: started
+
+    call mpi_initialized(started)
+    call expect(.not. started .and. .not. ostraka_is_initialized(), __LINE__)
+    print '(i0, 2a)', checked, ' checks', merge(': failed', ': passed', failures > 0)
+    if (failures > 0) error stop 1, quiet=.true.
+  end subroutine
+
   subroutine expect(condition, line, what)
     logical, intent(in) :: condition
     integer, intent(in) :: line

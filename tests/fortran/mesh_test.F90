@@ -1,7 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-!! Meshes from both kinds of communicators, and layouts.
+!! Meshes from both kinds of communicators.
 program mesh_test
-  use, intrinsic :: iso_fortran_env, only: int64
   use checks
   use ostraka
   use ostraka_mpi_f08
@@ -11,7 +10,6 @@ program mesh_test
   call check_line()
   call check_plane()
   call check_communicators()
-  call check_layouts()
   call finish()
 
 contains
@@ -83,40 +81,5 @@ contains
     call mesh%destroy()
     call ostraka_mesh_create(mesh, MPI_COMM_NULL, ierr=ierr)
     call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__, 'MPI_COMM_NULL')
-  end subroutine
-
-  subroutine check_layouts()
-    type(ostraka_layout_t) :: layout
-    type(ostraka_shape_t) :: shapes(3)
-    integer(int64), allocatable :: extents(:)
-    integer(int64) :: offset, count, total, one
-    integer(int32) :: number
-    character(:), allocatable :: text
-
-    shapes = [ostraka_shape([2, 3, 5]), ostraka_shape([integer ::]), ostraka_shape([7_int64])]
-    call layout%create(OSTRAKA_PLANNED, shapes, segments=2, tensor_alignment=4_int64, segment_multiple=8_int64)
-    call layout%num_tensors(number)
-    call expect(number == 3, __LINE__)
-    call layout%tensor_shape(1, extents)
-    call expect(size(extents) == 3, __LINE__)
-    call expect(all(extents == [2, 3, 5]), __LINE__)
-    call layout%tensor_shape(2, extents)
-    call expect(size(extents) == 0, __LINE__)
-    call layout%payload(count)
-    call expect(count == 38, __LINE__)
-    call layout%size(total)
-    call layout%segment_size(one)
-    call expect(total == 2 * one .and. mod(one, 8_int64) == 0 .and. total >= 38, __LINE__)
-    call layout%tensor_range(3, offset, count)
-    call expect(count == 7 .and. mod(offset, 4_int64) == 0, __LINE__)
-    call layout%report(text)
-    call expect(index(text, '38') > 0, __LINE__)
-    call layout%destroy()
-
-    ! columns of 6 elements stay whole: 5 of them in 2 segments of 3
-    call layout%create(OSTRAKA_REFERENCE, shapes(:1), segments=2)
-    call layout%segment_size(one)
-    call expect(one == 18, __LINE__)
-    call layout%destroy()
   end subroutine
 end program

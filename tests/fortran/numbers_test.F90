@@ -68,6 +68,15 @@ contains
     call constant('OSTRAKA_MEAN', OSTRAKA_MEAN)
     call constant('OSTRAKA_REFERENCE', OSTRAKA_REFERENCE)
     call constant('OSTRAKA_PLANNED', OSTRAKA_PLANNED)
+    call constant('OSTRAKA_RAGGED', OSTRAKA_RAGGED)
+    call constant('OSTRAKA_FLAT', OSTRAKA_FLAT)
+    call constant('OSTRAKA_TENSOR_ATOMIC', OSTRAKA_TENSOR_ATOMIC)
+    call constant('OSTRAKA_AUTOMATIC', OSTRAKA_AUTOMATIC)
+    call constant('OSTRAKA_ATOM_ELEMENT', OSTRAKA_ATOM_ELEMENT)
+    call constant('OSTRAKA_ATOM_LAST_DIMS', OSTRAKA_ATOM_LAST_DIMS)
+    call constant('OSTRAKA_ATOM_ROW', OSTRAKA_ATOM_ROW)
+    call constant('OSTRAKA_ATOM_BLOCK', OSTRAKA_ATOM_BLOCK)
+    call constant('OSTRAKA_ATOM_TENSOR', OSTRAKA_ATOM_TENSOR)
     call constant('OSTRAKA_NO_SHARD', OSTRAKA_NO_SHARD)
     call constant('OSTRAKA_ZERO_3', OSTRAKA_ZERO_3)
   end subroutine
@@ -80,6 +89,7 @@ contains
     type(c_adamw_config_t) :: adamw
     type(c_sgd_config_t) :: sgd
     type(ostraka_memory_report_t) :: report
+    type(ostraka_atom_t) :: atom
 
     call expect(c_sizeof(placement) == c_side_size(0), __LINE__)
     call expect(c_sizeof(shape) == c_side_size(1), __LINE__)
@@ -87,6 +97,8 @@ contains
     call expect(c_sizeof(adamw) == c_side_size(3), __LINE__)
     call expect(c_sizeof(sgd) == c_side_size(4), __LINE__)
     call expect(c_sizeof(report) == c_side_size(5), __LINE__)
+    call expect(c_sizeof(atom) == c_side_size(6), __LINE__)
+    call expect(atom%kind == OSTRAKA_ATOM_ELEMENT .and. atom%count == 1, __LINE__)
 
     call expect(c_fsdp_config_init_versioned(fsdp, c_side_size(2), 1) == OSTRAKA_OK, __LINE__)
     call expect(fsdp%struct_size == c_sizeof(fsdp) .and. fsdp%version == 1, __LINE__)

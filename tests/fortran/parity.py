@@ -137,14 +137,19 @@ def compare(headers, fortran, compiler):
 
 
 PLANTED = [  # file, text, what it is replaced by: each must be noticed
-    ("ostraka_c.f90", "(c_int64_t), intent(out) :: begin", "(c_int32_t), intent(out) :: begin, finish"),
+    ("ostraka_c.f90", "(c_int64_t), intent(out) :: count, begin", "(c_int32_t), intent(out) :: count, begin"),
     ("ostraka_c.f90", "      type(c_ptr), value :: buffer, tensor\n", "      type(c_ptr) :: buffer, tensor\n"),
     ("ostraka_c.f90", "c_mesh_axis_size(mesh, axis, size)", "c_mesh_axis_size(axis, mesh, size)"),
     ("ostraka_c.f90", "(c_int32_t), value :: status\n", "(c_int32_t), intent(in) :: status\n"),
+    ("ostraka_c_layout.f90", "(c_int64_t), value :: begin\n", "(c_int64_t), intent(in) :: begin\n"),
+    ("ostraka_c_layout.f90", "layout_owners(layout, index, first, last)", "layout_owners(layout, first, index, last)"),
+    ("ostraka_c_layout.f90", "type(c_ptr), intent(in) :: layouts(*)", "type(c_ptr), value :: layouts"),
     ("ostraka_c_fsdp.f90", "main_gradient(module, name, dtype, data,", "main_gradient(module, dtype, name, data,"),
     ("ostraka_c_fsdp.f90", "(c_double), value :: learning_rate\n", "(c_double), intent(in) :: learning_rate\n"),
     ("ostraka_c_fsdp.f90", "bind(c, name='ostraka_optimizer_step')", "bind(c, name='ostraka_optimizer_stop')"),
     ("ostraka_types.f90", "OSTRAKA_USER_FAILURE = 53", "OSTRAKA_USER_FAILURE = 54"),
+    ("ostraka_types.f90", "OSTRAKA_ATOM_BLOCK = 3", "OSTRAKA_ATOM_BLOCK = 4"),
+    ("ostraka_types.f90", "integer(c_int32_t) :: count = 1", "integer(c_int64_t) :: count = 1"),
     ("ostraka_types.f90", "    integer(c_int32_t) :: gradient_slots\n    integer(c_int32_t) :: broadcast\n",
      "    integer(c_int32_t) :: broadcast\n    integer(c_int32_t) :: gradient_slots\n"),
     ("ostraka.f90", "OSTRAKA_ZERO_3", "MAX_DIMS"),

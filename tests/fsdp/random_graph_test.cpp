@@ -2,6 +2,7 @@
 // Random networks and schedules against dense arithmetic: modules, parameters, orders with repeats, micro-batches,
 // failures, evaluations. Gradients are short binary fractions, so that sums are exact.
 #include "network.hpp"
+#include "support/rounds.hpp"
 
 #include <random>
 
@@ -255,8 +256,8 @@ void run_cases(std::uint64_t seed, int count) {
   }
 }
 
-TEST(RandomGraph, FixedSeed) { run_cases(20240601, 30); }
-TEST(RandomGraph, FreshSeed) { run_cases(fresh_seed("RandomGraph.FreshSeed"), 10); }
+TEST(RandomGraph, FixedSeed) { run_cases(20240601, ostraka::test::rounds(30)); }
+TEST(RandomGraph, FreshSeed) { run_cases(fresh_seed("RandomGraph.FreshSeed"), ostraka::test::rounds(10)); }
 
 } // namespace
 } // namespace ostraka::fsdp::test

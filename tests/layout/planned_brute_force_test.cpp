@@ -2,6 +2,7 @@
 // The planned builder against exhaustive search on tiny sets. Two oracles, neither of which argues about earliest
 // starts or bounds: all places of all tensors on a painted buffer, and all orders with all starts.
 #include "layout_test.hpp"
+#include "support/rounds.hpp"
 
 #include <bitset>
 
@@ -196,10 +197,14 @@ void check_many(std::uint64_t seed, int rounds, std::int64_t tensors, std::int64
   EXPECT_GT(seen.padded, rounds / 4);
 }
 
-TEST(PlannedBruteForce, AllPlacesFixedSeed) { check_many(4, 5000, 4, 12, fits_painted); }
-TEST(PlannedBruteForce, AllPlacesFreshSeed) { check_many(fresh_seed(), 2500, 4, 12, fits_painted); }
-TEST(PlannedBruteForce, AllOrdersFixedSeed) { check_many(6, 4000, 6, 10, fits_in_some_order); }
-TEST(PlannedBruteForce, AllOrdersFreshSeed) { check_many(fresh_seed(), 2000, 6, 10, fits_in_some_order); }
+TEST(PlannedBruteForce, AllPlacesFixedSeed) { check_many(4, ostraka::test::rounds(5000), 4, 12, fits_painted); }
+TEST(PlannedBruteForce, AllPlacesFreshSeed) {
+  check_many(fresh_seed(), ostraka::test::rounds(2500), 4, 12, fits_painted);
+}
+TEST(PlannedBruteForce, AllOrdersFixedSeed) { check_many(6, ostraka::test::rounds(4000), 6, 10, fits_in_some_order); }
+TEST(PlannedBruteForce, AllOrdersFreshSeed) {
+  check_many(fresh_seed(), ostraka::test::rounds(2000), 6, 10, fits_in_some_order);
+}
 
 // The two oracles agree with each other.
 TEST(PlannedBruteForce, OraclesAgree) {

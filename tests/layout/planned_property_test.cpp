@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planned builder on sets that are too large for exhaustive search, and on known sets.
 #include "layout_test.hpp"
+#include "support/rounds.hpp"
 
 namespace ostraka::layout::test {
 namespace {
@@ -81,8 +82,8 @@ void check_many(std::uint64_t seed, int rounds) {
   EXPECT_LE(worst.permuted, 1.2);
 }
 
-TEST(PlannedProperties, LegalFixedSeed) { check_many(60, 400); }
-TEST(PlannedProperties, LegalFreshSeed) { check_many(fresh_seed(), 200); }
+TEST(PlannedProperties, LegalFixedSeed) { check_many(60, ostraka::test::rounds(400)); }
+TEST(PlannedProperties, LegalFreshSeed) { check_many(fresh_seed(), ostraka::test::rounds(200)); }
 
 // The reference rule is one way to place rows in equal segments: planned is never worse.
 void check_against_reference(std::uint64_t seed, int rounds) {
@@ -103,8 +104,10 @@ void check_against_reference(std::uint64_t seed, int rounds) {
   EXPECT_GT(better, rounds / 4);
 }
 
-TEST(PlannedProperties, NeverLargerThanReferenceFixedSeed) { check_against_reference(14, 3000); }
-TEST(PlannedProperties, NeverLargerThanReferenceFreshSeed) { check_against_reference(fresh_seed(), 1500); }
+TEST(PlannedProperties, NeverLargerThanReferenceFixedSeed) { check_against_reference(14, ostraka::test::rounds(3000)); }
+TEST(PlannedProperties, NeverLargerThanReferenceFreshSeed) {
+  check_against_reference(fresh_seed(), ostraka::test::rounds(1500));
+}
 
 TEST(PlannedCases, Case35) {
   const std::vector<Shape> shapes{{3, 7}, {3, 11}, {3, 13}};

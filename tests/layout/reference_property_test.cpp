@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random shape sets: the reference builder against a second reading of spec 1.4 and against the invariants.
 #include "layout_test.hpp"
+#include "support/rounds.hpp"
 
 #include <deque>
 #include <numeric>
@@ -246,9 +247,9 @@ void check_many(std::uint64_t seed, int rounds) {
   EXPECT_GT(seen.painted, rounds / 2);
 }
 
-TEST(ReferenceProperties, FixedSeed) { check_many(1404, 5000); }
+TEST(ReferenceProperties, FixedSeed) { check_many(1404, ostraka::test::rounds(5000)); }
 
-TEST(ReferenceProperties, FreshSeed) { check_many(fresh_seed(), 5000); }
+TEST(ReferenceProperties, FreshSeed) { check_many(fresh_seed(), ostraka::test::rounds(5000)); }
 
 } // namespace
 } // namespace ostraka::layout::test
