@@ -11,8 +11,10 @@ namespace {
 const ostraka_fsdp_config_t default_config{
     sizeof(ostraka_fsdp_config_t), OSTRAKA_FSDP_CONFIG_VERSION, OSTRAKA_ZERO_3, OSTRAKA_MEAN, 2, 0, -1};
 
+constexpr Versions config_versions{"fsdp config", OSTRAKA_FSDP_CONFIG_VERSION, 32};
+constexpr Versions report_versions{"memory report", OSTRAKA_MEMORY_REPORT_VERSION, 64};
+
 fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config) {
-  check_version(config, OSTRAKA_FSDP_CONFIG_VERSION, "fsdp config");
   fsdp::ContextConfig result;
   result.recipe = static_cast<fsdp::Recipe>(config.recipe);
   result.reduction = static_cast<layout::ReduceOp>(config.reduction);
@@ -33,16 +35,14 @@ extern "C" {
 
 ostraka_status_t ostraka_fsdp_config_init_versioned(ostraka_fsdp_config_t* config, int64_t struct_size,
                                                     int32_t version) {
-  return wall(__func__, [&] {
-    initialise(config, default_config, struct_size, version, OSTRAKA_FSDP_CONFIG_VERSION, "fsdp config");
-  });
+  return wall(__func__, [&] { write(config, default_config, struct_size, version, config_versions); });
 }
 
 ostraka_status_t ostraka_fsdp_context_create(ostraka_mesh_t mesh, const ostraka_fsdp_config_t* config,
                                              ostraka_fsdp_context_t* context) {
   return wall(__func__, [&] {
     ostraka_fsdp_context_t& result = output(context, "context");
-    const fsdp::ContextConfig asked = to_config(config != nullptr ? *config : default_config);
+    const fsdp::ContextConfig asked = to_config(read(config, default_config, config_versions));
     result = make_handle<ostraka_fsdp_context_t>(
         std::make_shared<ContextObject>(ContextObject{fsdp::FsdpContext::create(get(mesh)->mesh, asked), {}}));
   });
@@ -177,22 +177,21 @@ ostraka_status_t ostraka_fsdp_context_end_inference(ostraka_fsdp_context_t conte
 
 ostraka_status_t ostraka_memory_report_init_versioned(ostraka_memory_report_t* report, int64_t struct_size,
                                                       int32_t version) {
-  return wall(__func__, [&] {
-    initialise(report, ostraka_memory_report_t{}, struct_size, version, OSTRAKA_MEMORY_REPORT_VERSION, "memory report");
-  });
+  return wall(__func__, [&] { write(report, ostraka_memory_report_t{}, struct_size, version, report_versions); });
 }
 
 ostraka_status_t ostraka_fsdp_context_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report) {
   return wall(__func__, [&] {
-    ostraka_memory_report_t& target = output(report, "report");
-    check_version(target, OSTRAKA_MEMORY_REPORT_VERSION, "memory report");
+    const ostraka_memory_report_t& asked = output(report, "report");
     const fsdp::MemoryReport found = context_of(context).memory();
-    target.parameters = found.parameters;
-    target.gradients = found.gradients;
-    target.optimizer_state = found.optimizer_state;
-    target.transient = found.transient;
-    target.transient_peak = found.transient_peak;
-    target.num_elements = found.num_elements;
+    ostraka_memory_report_t values{};
+    values.parameters = found.parameters;
+    values.gradients = found.gradients;
+    values.optimizer_state = found.optimizer_state;
+    values.transient = found.transient;
+    values.transient_peak = found.transient_peak;
+    values.num_elements = found.num_elements;
+    write(report, values, asked.struct_size, asked.version, report_versions);
   });
 }
 }

@@ -159,6 +159,8 @@ ostraka_status_t ostraka_layout_boxes(ostraka_layout_t layout, int32_t index, in
       return;
     expect(static_cast<std::size_t>(std::max(max_boxes, 0)) >= boxes.size(), Status::SHAPE_MISMATCH,
            "expected room for ", boxes.size(), " boxes, found ", max_boxes);
+    expect(boxes.empty() || of.shape(index).empty() || (offsets != nullptr && sizes != nullptr),
+           Status::INVALID_ARGUMENT, "'offsets' or 'sizes' is null");
     for (const layout::Box& box : boxes) {
       offsets = std::copy(box.offsets.begin(), box.offsets.end(), offsets);
       sizes = std::copy(box.sizes.begin(), box.sizes.end(), sizes);

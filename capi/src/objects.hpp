@@ -11,6 +11,7 @@
 #include <ostraka/types.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -95,25 +96,43 @@ inline ostraka_buffer_t make_buffer(buffer::DBuffer buffer) {
   return make_handle<ostraka_buffer_t>(std::make_shared<BufferObject>(BufferObject{std::move(buffer)}));
 }
 
-/// Checks the head of a config struct: older versions (shorter structs) are accepted, newer ones refused.
+/// What versions of a struct of the C interface there are: it grows at the end only.
+struct Versions {
+  const char* what;
+  std::int32_t newest;
+  std::int64_t first_size; ///< bytes in version 1
+};
+
+/// Checks the head of a struct: older versions (shorter structs) are accepted, newer ones refused.
 template <class Config>
-void check_version(const Config& config, std::int32_t newest, const char* what) {
-  expect(config.version >= 1 && config.version <= newest, Status::INVALID_ARGUMENT, what, ": expected version 1 to ",
-         newest, ", found ", config.version, " (initialise the struct with its _init function)");
-  expect(config.struct_size == static_cast<std::int64_t>(sizeof(Config)), Status::INVALID_ARGUMENT, what,
-         ": expected a struct of ", sizeof(Config), " bytes, found ", config.struct_size,
+void check_version(const Versions& versions, std::int64_t struct_size, std::int32_t version) {
+  const auto size = static_cast<std::int64_t>(sizeof(Config));
+  expect(version >= 1 && version <= versions.newest, Status::INVALID_ARGUMENT, versions.what,
+         ": expected version 1 to ", versions.newest, ", found ", version,
+         " (initialise the struct with its _init function)");
+  expect(struct_size >= versions.first_size && struct_size <= size, Status::INVALID_ARGUMENT, versions.what,
+         ": expected a struct of ", versions.first_size, " to ", size, " bytes, found ", struct_size,
          " (initialise the struct with its _init function)");
 }
 
-/// Writes `defaults` into a struct of the caller after checking that the sizes and versions fit.
+/// The caller's struct, with defaults where an older version has no members; all defaults for null.
 template <class Config>
-void initialise(Config* config, Config defaults, std::int64_t struct_size, std::int32_t version, std::int32_t newest,
-                const char* what) {
-  Config& target = output(config, what);
-  defaults.struct_size = struct_size;
-  defaults.version = version;
-  check_version(defaults, newest, what);
-  target = defaults;
+Config read(const Config* config, const Config& defaults, const Versions& versions) {
+  Config result = defaults;
+  if (config == nullptr)
+    return result;
+  check_version<Config>(versions, config->struct_size, config->version);
+  std::memcpy(&result, config, static_cast<std::size_t>(config->struct_size));
+  return result;
+}
+
+/// Writes as much of `values` as the caller's struct has room for.
+template <class Config>
+void write(Config* config, Config values, std::int64_t struct_size, std::int32_t version, const Versions& versions) {
+  check_version<Config>(versions, struct_size, version);
+  values.struct_size = struct_size;
+  values.version = version;
+  std::memcpy(&output(config, versions.what), &values, static_cast<std::size_t>(struct_size));
 }
 
 } // namespace ostraka::capi

@@ -16,6 +16,9 @@ const ostraka_sgd_config_t default_sgd{
     sizeof(ostraka_sgd_config_t),     OSTRAKA_SGD_CONFIG_VERSION,  0,
     optim::SgdConfig{}.learning_rate, optim::SgdConfig{}.momentum, optim::SgdConfig{}.weight_decay};
 
+constexpr Versions adamw_versions{"adamw config", OSTRAKA_ADAMW_CONFIG_VERSION, 56};
+constexpr Versions sgd_versions{"sgd config", OSTRAKA_SGD_CONFIG_VERSION, 40};
+
 ostraka_optimizer_t make_optimizer(std::unique_ptr<optim::Optimizer> optimizer) {
   return make_handle<ostraka_optimizer_t>(std::make_shared<OptimizerObject>(OptimizerObject{std::move(optimizer)}));
 }
@@ -26,22 +29,18 @@ extern "C" {
 
 ostraka_status_t ostraka_adamw_config_init_versioned(ostraka_adamw_config_t* config, int64_t struct_size,
                                                      int32_t version) {
-  return wall(__func__, [&] {
-    initialise(config, default_adamw, struct_size, version, OSTRAKA_ADAMW_CONFIG_VERSION, "adamw config");
-  });
+  return wall(__func__, [&] { write(config, default_adamw, struct_size, version, adamw_versions); });
 }
 
 ostraka_status_t ostraka_sgd_config_init_versioned(ostraka_sgd_config_t* config, int64_t struct_size, int32_t version) {
-  return wall(__func__,
-              [&] { initialise(config, default_sgd, struct_size, version, OSTRAKA_SGD_CONFIG_VERSION, "sgd config"); });
+  return wall(__func__, [&] { write(config, default_sgd, struct_size, version, sgd_versions); });
 }
 
 ostraka_status_t ostraka_adamw_create(ostraka_fsdp_context_t context, const ostraka_adamw_config_t* config,
                                       ostraka_optimizer_t* optimizer) {
   return wall(__func__, [&] {
     ostraka_optimizer_t& result = output(optimizer, "optimizer"); // before there is something to lose
-    const ostraka_adamw_config_t& asked = config != nullptr ? *config : default_adamw;
-    check_version(asked, OSTRAKA_ADAMW_CONFIG_VERSION, "adamw config");
+    const ostraka_adamw_config_t asked = read(config, default_adamw, adamw_versions);
     result = make_optimizer(
         optim::make_adamw(get(context)->context->named_states(),
                           {asked.learning_rate, asked.beta1, asked.beta2, asked.epsilon, asked.weight_decay}));
@@ -52,8 +51,7 @@ ostraka_status_t ostraka_sgd_create(ostraka_fsdp_context_t context, const ostrak
                                     ostraka_optimizer_t* optimizer) {
   return wall(__func__, [&] {
     ostraka_optimizer_t& result = output(optimizer, "optimizer");
-    const ostraka_sgd_config_t& asked = config != nullptr ? *config : default_sgd;
-    check_version(asked, OSTRAKA_SGD_CONFIG_VERSION, "sgd config");
+    const ostraka_sgd_config_t asked = read(config, default_sgd, sgd_versions);
     result = make_optimizer(optim::make_sgd(get(context)->context->named_states(),
                                             {asked.learning_rate, asked.momentum, asked.weight_decay}));
   });

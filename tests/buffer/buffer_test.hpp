@@ -19,7 +19,7 @@ namespace ostraka::buffer::test {
 using namespace ostraka::layout;
 using namespace ostraka::test;
 
-inline const Placement R = replicate(), S = shard(), P = partial(), A = partial(ReduceOp::avg);
+inline const Placement R = replicate(), S = shard(), P = partial(), A = partial(ReduceOp::mean);
 
 /// New memory holds NaN in these tests.
 class FillMemory final : public testing::Environment {

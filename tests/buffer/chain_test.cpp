@@ -51,7 +51,7 @@ struct Model {
           value = 0;
           for (const int member : members)
             value += held[static_cast<std::size_t>(member)][e];
-          if (from.op == ReduceOp::avg)
+          if (from.op == ReduceOp::mean)
             value /= static_cast<double>(members.size());
         } else if (from.is_shard()) {
           for (const int member : members)

@@ -86,10 +86,10 @@ TEST(Construct, WrongArguments) {
                  {std::to_string(ranks + 1) + " segments"});
   }
   for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
-    expect_error(Status::TYPE_MISMATCH, [&] { DBuffer(mesh, {A}, layout, dtype); }, {"avg", name(dtype)});
+    expect_error(Status::TYPE_MISMATCH, [&] { DBuffer(mesh, {A}, layout, dtype); }, {"mean", name(dtype)});
     const DBuffer whole(mesh, {R}, layout, dtype);
-    expect_error(Status::TYPE_MISMATCH, [&] { whole.view({A}); }, {"avg", name(dtype)});
-    expect_error(Status::TYPE_MISMATCH, [&] { whole.redistribute({A}); }, {"avg", name(dtype)});
+    expect_error(Status::TYPE_MISMATCH, [&] { whole.view({A}); }, {"mean", name(dtype)});
+    expect_error(Status::TYPE_MISMATCH, [&] { whole.redistribute({A}); }, {"mean", name(dtype)});
   }
 }
 

@@ -10,7 +10,7 @@ using namespace ostraka::layout;
 using ostraka::test::expect_error;
 using Kind = RedistributeStep::Kind;
 
-const Placement R = replicate(), S = shard(), P = partial(), A = partial(ReduceOp::avg);
+const Placement R = replicate(), S = shard(), P = partial(), A = partial(ReduceOp::mean);
 
 struct Step {
   Kind kind;

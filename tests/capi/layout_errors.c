@@ -122,6 +122,10 @@ static void null_results(void) {
   REFUSED(ostraka_layout_row_chunk(layout, 0, 0, 8, NULL, &end), "'first_row' is null");
   REFUSED(ostraka_layout_row_chunk(layout, 0, 0, 8, &begin, NULL), "'num_rows' is null");
   REFUSED(ostraka_layout_boxes(layout, 0, 0, 8, 0, NULL, NULL, NULL), "'num_boxes' is null");
+  int64_t corners[6];
+  int32_t count = 0;
+  REFUSED(ostraka_layout_boxes(layout, 0, 0, 8, 3, NULL, corners, &count), "'offsets' or 'sizes' is null");
+  REFUSED(ostraka_layout_boxes(layout, 0, 0, 8, 3, corners, NULL, &count), "'offsets' or 'sizes' is null");
   REFUSED(ostraka_layout_hash(layout, NULL), "'hash' is null");
   REFUSED(ostraka_layout_report_json(layout, NULL), "'text' is null");
 }

@@ -137,7 +137,7 @@ TEST(Gradient, Case13MeanAndSumOverTheRanks) {
   const auto mesh = make_mesh();
   for (const Recipe recipe : all_recipes)
     for (const DType storage : {DType::f64, DType::f32, DType::bf16}) {
-      Pair mean(mesh, make_config(recipe, ReduceOp::avg), storage);
+      Pair mean(mesh, make_config(recipe, ReduceOp::mean), storage);
       mean.micro_batch(rank + 1);
       mean.expect_gradient((ranks + 1) / 2.0, 1e-6); // 2.5 on 4 ranks
       Pair sum(mesh, make_config(recipe, ReduceOp::sum), storage);

@@ -175,6 +175,19 @@ TEST(HookErrors, ZeroGradInsideABackwardPass) {
   }
 }
 
+// A rank that fails knows what it owes the others only within one micro-batch.
+TEST(HookErrors, ForwardPassBeforeFinishBackward) {
+  const auto mesh = make_mesh();
+  for (const Recipe recipe : all_recipes) {
+    Training<double> t(mesh, make_options(recipe));
+    t.pass(0); // all hooks of one micro-batch but finish_backward
+    expect_error(Status::INVALID_STATE, [&] { t.module(0).pre_forward(); }, {"layer0", "finish_backward"});
+    t.context().finish_backward();
+    t.context().zero_grad();
+    t.expect_usable("a forward pass before finish_backward");
+  }
+}
+
 TEST(HookErrors, AMissingGradientIsReportedOnAllRanks) {
   const auto mesh = make_mesh();
   for (const Recipe recipe : all_recipes)

@@ -30,7 +30,7 @@ inline buffer::MeshPtr make_mesh() {
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
 }
 
-inline ContextConfig make_config(Recipe recipe, layout::ReduceOp reduction = layout::ReduceOp::avg) {
+inline ContextConfig make_config(Recipe recipe, layout::ReduceOp reduction = layout::ReduceOp::mean) {
   ContextConfig config;
   config.recipe = recipe;
   config.reduction = reduction;
@@ -188,7 +188,7 @@ public:
 
   Values plain_gradients(const Values& weights) const {
     Values gradients = zeros_like(weights);
-    const double factor = options_.config.reduction == layout::ReduceOp::avg ? local_factor() / ranks : local_factor();
+    const double factor = options_.config.reduction == layout::ReduceOp::mean ? local_factor() / ranks : local_factor();
     for (int k = 0; k < options_.micro_batches; ++k)
       add_gradients(options_.net, weights, {k * options_.rows, (k + 1) * options_.rows}, factor, gradients);
     return gradients;
@@ -231,7 +231,7 @@ private:
   /// What a row's squared error is multiplied with on its rank, so that both reductions give the whole batch's mean.
   double local_factor() const {
     const double mean = 1.0 / (options_.rows * options_.micro_batches);
-    return options_.config.reduction == layout::ReduceOp::avg ? mean * ranks : mean;
+    return options_.config.reduction == layout::ReduceOp::mean ? mean * ranks : mean;
   }
 
   void make_optimizer() {

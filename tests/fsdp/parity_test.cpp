@@ -10,7 +10,7 @@ using layout::ReduceOp;
 
 std::string text(const Options& options) {
   std::string name = fsdp::test::text(options.config.recipe);
-  name += options.config.reduction == ReduceOp::avg ? " mean" : " sum";
+  name += options.config.reduction == ReduceOp::mean ? " mean" : " sum";
   name += options.optimizer.is_adamw ? " AdamW" : " SGD";
   return name + " micro-batches " + std::to_string(options.micro_batches);
 }
@@ -19,7 +19,7 @@ std::string text(const Options& options) {
 template <class Body>
 void for_all(const Architecture& net, Body&& body) {
   for (const Recipe recipe : all_recipes)
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean})
       for (const bool is_adamw : {false, true})
         for (const int micro_batches : {1, 3}) {
           Options options;

@@ -44,7 +44,7 @@ class Graph {
 public:
   Graph(const buffer::MeshPtr& mesh, std::uint64_t seed) : random_(seed) {
     config_.recipe = random_.one_in(2) ? Recipe::no_shard : Recipe::zero_3;
-    config_.reduction = random_.one_in(2) ? layout::ReduceOp::sum : layout::ReduceOp::avg;
+    config_.reduction = random_.one_in(2) ? layout::ReduceOp::sum : layout::ReduceOp::mean;
     config_.gradient_slots = random_.from(1, 3);
     context_ = FsdpContext::create(mesh, config_);
     modules_.resize(random_.from(1, 6));
@@ -162,7 +162,7 @@ private:
 
   /// The same use on all ranks, added to the dense gradients.
   void add_dense(int m, int time) {
-    const double factor = config_.reduction == layout::ReduceOp::avg ? 1.0 / ranks : 1;
+    const double factor = config_.reduction == layout::ReduceOp::mean ? 1.0 / ranks : 1;
     for (std::size_t p = 0; p < modules_[m].parameters.size(); ++p) {
       Parameter& parameter = modules_[m].parameters[p];
       for (std::size_t i = 0; i < parameter.weight.size() && parameter.spec.trainable; ++i)

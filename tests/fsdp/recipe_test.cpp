@@ -15,7 +15,7 @@ using layout::replicate;
 using layout::shard;
 
 TEST(Recipe, Zero3ShardsEverything) {
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
     const RecipePlacements placements = placements_of(Recipe::zero_3, 1, op);
     EXPECT_EQ(placements.parameter, Placements{shard()});
     EXPECT_EQ(placements.gradient, Placements{shard()});
@@ -24,7 +24,7 @@ TEST(Recipe, Zero3ShardsEverything) {
 }
 
 TEST(Recipe, NoShardReplicatesAndKeepsPartialGradients) {
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
     const RecipePlacements placements = placements_of(Recipe::no_shard, 1, op);
     EXPECT_EQ(placements.parameter, Placements{replicate()});
     EXPECT_EQ(placements.gradient, Placements{partial(op)});
@@ -34,8 +34,8 @@ TEST(Recipe, NoShardReplicatesAndKeepsPartialGradients) {
 
 TEST(Recipe, OnePlacementPerAxis) {
   EXPECT_EQ(placements_of(Recipe::zero_3, 2, ReduceOp::sum).parameter, (Placements{shard(), shard()}));
-  EXPECT_EQ(placements_of(Recipe::no_shard, 3, ReduceOp::avg).gradient,
-            (Placements{partial(ReduceOp::avg), partial(ReduceOp::avg), partial(ReduceOp::avg)}));
+  EXPECT_EQ(placements_of(Recipe::no_shard, 3, ReduceOp::mean).gradient,
+            (Placements{partial(ReduceOp::mean), partial(ReduceOp::mean), partial(ReduceOp::mean)}));
 }
 
 TEST(Recipe, UnknownNumber) {
@@ -48,7 +48,7 @@ TEST(Recipe, UnknownNumber) {
 TEST(Recipe, DefaultsAreThoseOfTheDesign) {
   const ContextConfig config;
   EXPECT_EQ(config.recipe, Recipe::zero_3);
-  EXPECT_EQ(config.reduction, ReduceOp::avg);
+  EXPECT_EQ(config.reduction, ReduceOp::mean);
   EXPECT_EQ(config.gradient_slots, 2);
   EXPECT_FALSE(config.broadcast);
   EXPECT_FALSE(config.main_dtype.has_value());

@@ -8,17 +8,17 @@ TEST(Placement, EqualityIsByKindAndReduction) {
   EXPECT_EQ(replicate(), replicate());
   EXPECT_NE(replicate(), shard());
   EXPECT_NE(partial(), shard());
-  EXPECT_NE(partial(ReduceOp::sum), partial(ReduceOp::avg));
+  EXPECT_NE(partial(ReduceOp::sum), partial(ReduceOp::mean));
   EXPECT_EQ(partial(), partial(ReduceOp::sum));
   // The reduction means nothing for other kinds.
-  EXPECT_EQ(shard(), (Placement{Placement::Kind::shard, ReduceOp::avg}));
+  EXPECT_EQ(shard(), (Placement{Placement::Kind::shard, ReduceOp::mean}));
 }
 
 TEST(Placement, Text) {
   EXPECT_EQ(to_string(Placements{}), "[]");
   EXPECT_EQ(to_string(Placements{replicate(), shard()}), "[Replicate, Shard]");
   EXPECT_EQ(to_string(Placements{partial()}), "[Partial(sum)]");
-  EXPECT_EQ(to_string(Placements{partial(ReduceOp::avg), shard()}), "[Partial(avg), Shard]");
+  EXPECT_EQ(to_string(Placements{partial(ReduceOp::mean), shard()}), "[Partial(mean), Shard]");
   EXPECT_EQ(to_string(Placements{{static_cast<Placement::Kind>(7), ReduceOp::sum}}), "[unknown 7]");
 }
 
@@ -27,7 +27,7 @@ TEST(Placement, LegalListsHaveTheirShardAxesLast) {
                               {partial(), shard()},
                               {shard(), shard()},
                               {replicate(), replicate()},
-                              {partial(ReduceOp::avg), replicate()},
+                              {partial(ReduceOp::mean), replicate()},
                               {replicate(), partial()}};
   for (const Placements& placements : every)
     EXPECT_NO_THROW(validate(placements, 2)) << to_string(placements);
@@ -38,7 +38,7 @@ TEST(Placement, LegalListsHaveTheirShardAxesLast) {
 
 TEST(Placement, ShardBeforeAnotherKindIsRefused) {
   for (const Placements& placements :
-       {Placements{shard(), replicate()}, {shard(), partial()}, {shard(), partial(ReduceOp::avg)}})
+       {Placements{shard(), replicate()}, {shard(), partial()}, {shard(), partial(ReduceOp::mean)}})
     expect_invalid([&] { validate(placements, 2); }, {"must be a suffix", to_string(placements)});
   expect_invalid(
       [] {

@@ -55,7 +55,7 @@ ostraka_status_t ostraka_buffer_cast(ostraka_buffer_t buffer, int32_t dtype, ost
 ostraka_status_t ostraka_buffer_allgather(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
                                           ostraka_buffer_t* result);
 
-/* PARTIAL -> SHARD on `axis`. Collective over the axis. 16-bit types are summed in f32 and rounded once. */
+/* PARTIAL -> SHARD on `axis`. Collective over the axis. BF16 is summed in f32 and rounded once; F16: NOT_SUPPORTED. */
 ostraka_status_t ostraka_buffer_reduce_scatter(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
                                                ostraka_buffer_t* result);
 

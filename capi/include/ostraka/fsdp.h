@@ -104,8 +104,9 @@ ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module,
 ostraka_status_t ostraka_fsdp_module_unshard(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_reshard(ostraka_fsdp_module_t module);
 
-/* Waits for all reductions and agrees on the status: when a rank failed, all ranks return its status and message, and
- * the gradients of this backward pass are dropped. Collective over the mesh. */
+/* Ends the backward pass of a micro-batch: waits for all reductions and agrees on the status. When a rank failed, all
+ * ranks return its status and message, and all gradients since the last zero_grad are dropped. Collective over the
+ * mesh. */
 ostraka_status_t ostraka_fsdp_context_finish_backward(ostraka_fsdp_context_t context);
 
 /* Says that this rank cannot go on with the present step. The rank skips its remaining hooks and calls finish_backward,

@@ -69,6 +69,7 @@ program steam
   call mesh%destroy()
   call ostraka_finalize()
   call stop_together(message)
+  deallocate(points, folder, message)             ! a program's own variables outlive it otherwise
   call mpi_finalize()
 
 contains

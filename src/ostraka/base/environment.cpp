@@ -26,11 +26,11 @@ double timeout_seconds() {
 int log_level() {
   const char* text = std::getenv("OSTRAKA_LOG_LEVEL");
   const std::string_view level = text == nullptr ? "none" : text;
-  constexpr std::string_view names[] = {"none", "error", "warn", "info", "debug"};
-  for (int i = 0; i < 5; ++i)
+  constexpr std::string_view names[] = {"none", "warn", "info"};
+  for (int i = 0; i < 3; ++i)
     if (level == names[i])
       return i;
-  fail(Status::INVALID_ARGUMENT, "OSTRAKA_LOG_LEVEL: expected none, error, warn, info or debug, found '", level, "'");
+  fail(Status::INVALID_ARGUMENT, "OSTRAKA_LOG_LEVEL: expected none, warn or info, found '", level, "'");
 }
 
 } // namespace ostraka::environment

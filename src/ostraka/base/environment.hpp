@@ -15,7 +15,7 @@ OSTRAKA_API bool check();
 /// OSTRAKA_TIMEOUT_S: seconds that a wait for peers may take, 0 = for ever. Default 300.
 OSTRAKA_API double timeout_seconds();
 
-/// OSTRAKA_LOG_LEVEL: none (default), error, warn, info or debug, as 0 ... 4.
+/// OSTRAKA_LOG_LEVEL: none (default), warn (what failed) or info (also what was set up), as 0, 1, 2.
 OSTRAKA_API int log_level();
 
 } // namespace ostraka::environment

@@ -16,7 +16,7 @@ void line(int level, const char* label, std::string_view text) {
 
 } // namespace
 
-void warn(std::string_view text) { line(2, "warn", text); }
-void info(std::string_view text) { line(3, "info", text); }
+void warn(std::string_view text) { line(1, "warn", text); }
+void info(std::string_view text) { line(2, "info", text); }
 
 } // namespace ostraka::log

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The version; CMake reads it from here.
 #pragma once
 
-#define OSTRAKA_VERSION_MAJOR 0
-#define OSTRAKA_VERSION_MINOR 1
-#define OSTRAKA_VERSION_PATCH 0
 #define OSTRAKA_VERSION_STRING "0.1.0"

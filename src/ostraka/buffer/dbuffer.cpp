@@ -29,9 +29,9 @@ layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& place
 
 void check_average_type(const layout::Placements& placements, DType dtype) {
   const bool averages = std::any_of(placements.begin(), placements.end(), [](const layout::Placement& placement) {
-    return placement == layout::partial(layout::ReduceOp::avg);
+    return placement == layout::partial(layout::ReduceOp::mean);
   });
-  expect(!averages || is_floating(dtype), Status::TYPE_MISMATCH, "buffer: Partial(avg) of ", name(dtype),
+  expect(!averages || is_floating(dtype), Status::TYPE_MISMATCH, "buffer: Partial(mean) of ", name(dtype),
          " is not defined; expected a floating type or Partial(sum)");
 }
 
@@ -96,8 +96,9 @@ DBuffer DBuffer::from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr 
   buffer.layout_ = std::move(layout);
   buffer.dtype_ = dtype;
   buffer.storage_ = std::move(storage);
-  expect(buffer.storage_->bytes() >= buffer.bytes(), Status::SHAPE_MISMATCH, "from_storage: expected at least ",
-         buffer.bytes(), " bytes, found ", buffer.storage_->bytes());
+  const std::int64_t needed = multiply(buffer.numel(), size_of(dtype), "from_storage: bytes");
+  expect(buffer.storage_->bytes() >= needed, Status::SHAPE_MISMATCH, "from_storage: expected at least ", needed,
+         " bytes, found ", buffer.storage_->bytes());
   return buffer;
 }
 

@@ -24,7 +24,7 @@ void queue_copy(const DBuffer& from, const DBuffer& to, runtime::Stream& stream)
 DBuffer part(const DBuffer& from, const DBuffer& to) { return from.view(to.placements()); }
 
 comm::Reduction reduction_of(const DBuffer& from, int axis) {
-  return from.placements()[axis].op == layout::ReduceOp::avg ? comm::Reduction::avg : comm::Reduction::sum;
+  return from.placements()[axis].op == layout::ReduceOp::mean ? comm::Reduction::mean : comm::Reduction::sum;
 }
 
 void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, runtime::Stream& stream,

@@ -21,7 +21,7 @@ Kind transition(const Placement& from, const Placement& to, std::span<const Plac
     return Kind::reduce_scatter;
   if (from.is_partial() && to.is_replicate())
     return Kind::allreduce;
-  if (from.is_replicate() && to == layout::partial(layout::ReduceOp::avg))
+  if (from.is_replicate() && to == layout::partial(layout::ReduceOp::mean))
     return Kind::relabel;
   fail(Status::NOT_SUPPORTED, "redistribute: no way from ", layout::to_string(all_from), " to ",
        layout::to_string(all_to));

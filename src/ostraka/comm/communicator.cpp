@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/log.hpp>
 #include <ostraka/comm/communicator.hpp>
 
 #include <vector>
@@ -15,9 +16,9 @@ std::string label(const char* operation, std::int64_t count, DType dtype) {
 // What every back end must be able to reduce, so that no result depends on which one a group of ranks has.
 void check_reduction(const char* operation, DType dtype, Reduction reduction) {
   expect(dtype != DType::f16, Status::NOT_SUPPORTED, operation, ": f16 is not reduced by this version");
-  expect(reduction != Reduction::avg || is_floating(dtype), Status::TYPE_MISMATCH, operation, ": the average of ",
+  expect(reduction != Reduction::mean || is_floating(dtype), Status::TYPE_MISMATCH, operation, ": the average of ",
          ostraka::name(dtype), " is not defined");
-  expect(reduction == Reduction::sum || reduction == Reduction::avg || dtype == DType::i64, Status::NOT_SUPPORTED,
+  expect(reduction == Reduction::sum || reduction == Reduction::mean || dtype == DType::i64, Status::NOT_SUPPORTED,
          operation, ": max and min are provided for i64 only, found ", ostraka::name(dtype));
 }
 
@@ -36,8 +37,8 @@ void Communicator::allgather(runtime::Stream& stream, Operand in, Operand out, s
 void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype,
                                   Reduction reduction) {
   check_reduction("reduce-scatter", dtype, reduction);
-  expect(reduction == Reduction::sum || reduction == Reduction::avg, Status::NOT_SUPPORTED,
-         "reduce-scatter: expected sum or avg");
+  expect(reduction == Reduction::sum || reduction == Reduction::mean, Status::NOT_SUPPORTED,
+         "reduce-scatter: expected sum or mean");
   enqueue(stream, make_reduce_scatter(std::move(in), std::move(out), count, dtype, reduction),
           label("reduce-scatter", count, dtype));
 }
@@ -82,6 +83,8 @@ void Communicator::advance() {
     }
     if (!operation->is_done() && operation->test())
       operation->finish();
+    if (!operation->is_done() && operation->will_start_again())
+      break;
   }
   while (!fifo_.empty() && fifo_.front()->is_done())
     fifo_.pop_front();
@@ -109,6 +112,7 @@ void Communicator::give_up(std::exception_ptr error) noexcept {
   } catch (...) {
     failure_ = "an unknown exception";
   }
+  log::warn(name_ + ": " + failure_);
   for (auto& operation : fifo_) {
     operation->finish(error);
     if (operation->is_started)

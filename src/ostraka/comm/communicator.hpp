@@ -16,8 +16,8 @@
 
 namespace ostraka::comm {
 
-/// `avg` is the sum divided by the number of ranks, for floating types.
-enum class Reduction : std::int32_t { sum, avg, max, min };
+/// `mean` is the sum divided by the number of ranks, for floating types.
+enum class Reduction : std::int32_t { sum, mean, max, min };
 
 /// A place in storage; the address is read when the operation starts.
 struct Operand {
@@ -32,6 +32,8 @@ class Collective : public runtime::Task {
 public:
   virtual void start() = 0;
   virtual bool test() = 0; ///< true when complete
+  /// Whether test() will start a second part: nothing may start before it, or starts would differ between ranks.
+  virtual bool will_start_again() const { return false; }
   bool is_started = false;
   std::string label; ///< "allgather of 640 f64"
 };

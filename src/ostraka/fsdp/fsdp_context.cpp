@@ -18,7 +18,7 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
          mesh.dims());
   expect(config.gradient_slots >= 1, Status::INVALID_ARGUMENT, "context: expected gradient_slots >= 1, found ",
          config.gradient_slots);
-  expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::avg,
+  expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::mean,
          Status::INVALID_ARGUMENT, "context: expected the reduction sum (0) or mean (1), found ",
          static_cast<std::int32_t>(config.reduction));
   expect(!config.main_dtype || *config.main_dtype == DType::f64 || *config.main_dtype == DType::f32,
@@ -65,7 +65,7 @@ FsdpContext::~FsdpContext() {
         module->reshard_groups(); // waits for gathers in flight
       resources_->compute->wait(resources_->reduce->record());
     }
-  } catch (const Error&) { // the communicator keeps what is in flight; there is nobody left to tell
+  } catch (const std::exception&) { // the communicators keep what is in flight; there is nobody left to tell
   }
   resources_->is_open = false;
   resources_->communicators = {};
@@ -144,14 +144,24 @@ void FsdpContext::finish_backward() {
       if (module->phase() != FsdpModule::Phase::resting)
         record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() +
                                                         "' is still in its " + fsdp::name(module->phase()) + " phase"));
-    drain_step();
-    resources_->compute->wait(resources_->reduce->record());
+    try {
+      drain_step();
+      resources_->compute->wait(resources_->reduce->record());
+    } catch (const Error& error) {
+      if (is_terminal(error.status()))
+        throw; // the others find out by themselves
+      record_failure(error);
+    } catch (const std::exception& error) {
+      record_failure(Error(Status::INTERNAL, error.what()));
+    }
+    is_draining_ = false;
     std::optional<Error> failure = std::move(step_failure_);
     step_failure_.reset();
     try {
       comm::agree_on_status(*resources_->communicators.all, failure);
-    } catch (...) {
-      end_pass(true);
+    } catch (const Error& error) {
+      if (!is_terminal(error.status()))
+        end_pass(true);
       throw;
     }
     end_pass(false);

@@ -44,8 +44,8 @@ public:
   /// Collective. RANKS_DISAGREE names the module or parameter that differs.
   void finalize();
 
-  /// Waits for all reductions and agrees on the status of the step: when any rank failed, all ranks throw that error
-  /// and all gradients since the last zero_grad are dropped. Collective.
+  /// Ends the backward pass of a micro-batch: waits for all reductions and agrees on the status: when any rank failed,
+  /// all ranks throw that error and all gradients since the last zero_grad are dropped. Collective.
   void finish_backward();
   /// This rank cannot go on with the present step: skip the remaining hooks and call finish_backward, which takes part
   /// (with zero gradients) in what the other ranks still do, as far as the order of the last step, or of add_module,
@@ -85,6 +85,10 @@ private:
   void drain_step();
   void end_pass(bool failed);
 
+  static bool is_terminal(Status status) {
+    return status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED;
+  }
+
   // Runs an operation that communicates; a failure of the communication itself ends the context.
   template <class Body>
   void communicate(Body&& body);
@@ -107,8 +111,7 @@ void FsdpContext::communicate(Body&& body) {
   try {
     body();
   } catch (const Error& error) {
-    const Status status = error.status();
-    if (status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED)
+    if (is_terminal(error.status()))
       terminal_cause_ = error.what();
     throw;
   }

@@ -91,6 +91,9 @@ void FsdpModule::set_parameter(const std::string& parameter, const void* data, s
 void FsdpModule::pre_forward() {
   context_.require_finalized("pre_forward of module '" + name_ + "'");
   require_phase(Phase::resting, "pre_forward");
+  expect(!context_.backward_order_.has_started() || context_.is_draining_, Status::INVALID_STATE,
+         "pre_forward of module '", name_,
+         "': a backward pass has begun; call finish_backward after the backward pass of each micro-batch");
   if (!context_.is_in_inference_)
     context_.communicate([&] {
       unshard_groups();

@@ -3,6 +3,7 @@
 // when the next slot is still being reduced.
 #pragma once
 
+#include <ostraka/base/export.hpp>
 #include <ostraka/memory/storage.hpp>
 #include <ostraka/runtime/stream.hpp>
 
@@ -11,7 +12,7 @@
 
 namespace ostraka::fsdp {
 
-class GradientSlots {
+class OSTRAKA_API GradientSlots {
 public:
   GradientSlots(std::shared_ptr<memory::Arena> arena, int count) : arena_(std::move(arena)), count_(count) {}
 

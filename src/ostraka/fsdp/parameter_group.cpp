@@ -84,6 +84,7 @@ std::int64_t ParameterGroup::slot_bytes() const {
 // --- weights
 
 void ParameterGroup::set(int index, const void* data, std::int64_t count, DType dtype) {
+  wait_unsharded(); // a gather ahead may be sending these weights
   main_weight_.copy_from(index, data, count, dtype);
   refresh();
 }
@@ -114,6 +115,8 @@ void ParameterGroup::unshard() {
 }
 
 void ParameterGroup::wait_unsharded() {
+  if (!is_unsharded_)
+    return;
   resources_->compute->wait(unsharded_);
   if (!whole_.is_alias_of(gathered_) && !gathered_.is_alias_of(model_weight_))
     gathered_.release_storage();
@@ -210,7 +213,10 @@ buffer::NamedState ParameterGroup::named_state() {
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
   state.has_gradient = [self] { return self->has_gradient(); };
-  state.before_update = [self] { self->check_not_in_use(); };
+  state.before_update = [self] {
+    self->check_not_in_use();
+    self->wait_unsharded(); // a gather ahead may be sending these weights
+  };
   state.refresh = [self] { self->refresh(); };
   return state;
 }

@@ -3,6 +3,7 @@
 // them. All buffers share one planned layout. Source: spec/megatron_fsdp.md 3.2 - 3.5, design section 3.
 #pragma once
 
+#include <ostraka/base/export.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/named_state.hpp>
 #include <ostraka/fsdp/resources.hpp>
@@ -21,7 +22,7 @@ struct ParameterSpec {
   bool trainable = true;
 };
 
-class ParameterGroup : public std::enable_shared_from_this<ParameterGroup> {
+class OSTRAKA_API ParameterGroup : public std::enable_shared_from_this<ParameterGroup> {
 public:
   /// Lays out and allocates (zero). `specs` have equal type and trainability. Local.
   ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name, std::vector<ParameterSpec> specs);

@@ -27,8 +27,8 @@ OSTRAKA_API RecipePlacements placements_of(Recipe recipe, int dims, layout::Redu
 
 struct ContextConfig {
   Recipe recipe = Recipe::zero_3;
-  layout::ReduceOp reduction = layout::ReduceOp::avg; ///< of gradients over the ranks; micro-batches always add up
-  int gradient_slots = 2;                             ///< reductions in flight before a producer waits, >= 1
+  layout::ReduceOp reduction = layout::ReduceOp::mean; ///< of gradients over the ranks; micro-batches always add up
+  int gradient_slots = 2;                              ///< reductions in flight before a producer waits, >= 1
   bool broadcast = false;          ///< finalize copies replicated weights from rank 0 instead of comparing them
   std::optional<DType> main_dtype; ///< of main weights, gradients, optimizer state; none: f64 for f64, else f32
 };

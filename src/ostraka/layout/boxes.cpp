@@ -69,6 +69,8 @@ Range owned_elements(const Range& tensor, const Range& local) {
 
 RowChunk row_chunk(std::span<const std::int64_t> shape, const Range& elements) {
   const std::int64_t row = std::max<std::int64_t>(row_numel(shape), 1);
+  if (elements.size() == 0)
+    return {elements.begin / row, 0};
   expect(elements.begin % row == 0 && elements.end % row == 0, Status::INVALID_ARGUMENT, "row_chunk: elements [",
          elements.begin, ", ", elements.end, ") of a tensor of shape ", to_string(shape), " are not whole rows of ",
          row, "; boxes() describes them");

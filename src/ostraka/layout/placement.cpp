@@ -23,8 +23,8 @@ const char* op_name(ReduceOp op) {
   switch (op) {
   case ReduceOp::sum:
     return "sum";
-  case ReduceOp::avg:
-    return "avg";
+  case ReduceOp::mean:
+    return "mean";
   }
   return nullptr;
 }
@@ -48,7 +48,7 @@ void check_known(std::span<const Placement> placements) {
   for (std::size_t axis = 0; axis < placements.size(); ++axis)
     if (!is_known(placements[axis]))
       fail(Status::INVALID_ARGUMENT, "placements ", to_string(placements), ": axis ", axis,
-           ": expected Replicate, Shard, Partial(sum) or Partial(avg), found ", to_string(placements[axis]));
+           ": expected Replicate, Shard, Partial(sum) or Partial(mean), found ", to_string(placements[axis]));
 }
 
 void check_suffix(std::span<const Placement> placements) {

@@ -12,8 +12,8 @@
 
 namespace ostraka::layout {
 
-/// Reductions that a Partial placement waits for. `avg` is the sum divided by the axis size; floating types only.
-enum class ReduceOp : std::int32_t { sum = 0, avg = 1 };
+/// Reductions that a Partial placement waits for. `mean` is the sum divided by the axis size; floating types only.
+enum class ReduceOp : std::int32_t { sum = 0, mean = 1 };
 
 struct Placement {
   enum class Kind : std::int32_t { replicate = 0, shard = 1, partial = 2 };

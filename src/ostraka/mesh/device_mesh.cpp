@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/checked.hpp>
 #include <ostraka/base/hash.hpp>
+#include <ostraka/base/log.hpp>
+#include <ostraka/base/version.hpp>
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/comm/backend.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
@@ -90,6 +92,15 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
   }
   communicators_ = make_communicators("mesh");
   arena_ = comm::make_arena(*communicators_.all);
+  if (rank_ == 0)
+    log::info("version " OSTRAKA_VERSION_STRING ", " + describe());
+}
+
+std::string DeviceMesh::describe() const {
+  std::string text = "mesh of " + std::to_string(size_) + " ranks:";
+  for (int axis = 0; axis < dims(); ++axis)
+    text += " " + names_[axis] + " " + std::to_string(sizes_[axis]);
+  return text;
 }
 
 DeviceMesh::~DeviceMesh() {

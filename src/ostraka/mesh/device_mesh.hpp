@@ -59,6 +59,7 @@ public:
 private:
   DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names);
   void require_axis(int axis) const;
+  std::string describe() const;
 
   MPI_Comm group_;
   int rank_ = 0;

@@ -28,6 +28,11 @@ public:
   }
 
 protected:
+  void prepare(NamedState& state) override {
+    state_buffer(state, "exp_avg");
+    state_buffer(state, "exp_avg_sq");
+  }
+
   void update(NamedState& state, std::int64_t step, runtime::Stream& stream) override {
     const auto t = static_cast<double>(step);
     const kernels::AdamWCoefficients coefficients{1 - learning_rate() * config_.weight_decay,
@@ -57,6 +62,11 @@ public:
   }
 
 protected:
+  void prepare(NamedState& state) override {
+    if (config_.momentum > 0)
+      state_buffer(state, "momentum_buffer");
+  }
+
   void update(NamedState& state, std::int64_t, runtime::Stream& stream) override {
     const DBuffer weight = state.main_weight, gradient = state.main_gradient;
     const DBuffer momentum = config_.momentum > 0 ? state_buffer(state, "momentum_buffer") : DBuffer();
@@ -89,6 +99,8 @@ void Optimizer::step() {
            " steps done); run a backward pass with set_last_microbatch(true) and "
            "finish_backward first");
   }
+  for (NamedState& state : states_)
+    prepare(state); // before any weight changes
   ++steps_;
   const auto stream = runtime::make_host_compute_stream();
   for (NamedState& state : states_) {

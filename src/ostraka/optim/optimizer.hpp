@@ -28,7 +28,9 @@ public:
 protected:
   Optimizer(std::vector<buffer::NamedState> states, double learning_rate);
 
-  /// Queues the kernel for one state; `step` counts from 1. State buffers are created at the first step.
+  /// Creates the state buffers of one state that are not there yet; may throw.
+  virtual void prepare(buffer::NamedState& state) = 0;
+  /// Queues the kernel for one state; `step` counts from 1.
   virtual void update(buffer::NamedState& state, std::int64_t step, runtime::Stream& stream) = 0;
 
   /// The state buffer `name` of `state`, created as zeros when it is not there.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
@@ -15,6 +16,8 @@ bool owns_kokkos = false;
 
 void initialize() {
   if (starts == 0) {
+    environment::timeout_seconds(); // a malformed variable is found here, not in the middle of a step
+    environment::log_level();
     expect(!Kokkos::is_finalized(), Status::INVALID_STATE,
            "initialize: Kokkos was already finalised in this process and cannot start again");
     if (!Kokkos::is_initialized()) {

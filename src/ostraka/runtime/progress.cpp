@@ -50,7 +50,7 @@ private:
 };
 
 Registry& registry() {
-  static Registry all;
+  static Registry& all = *new Registry; // outlives objects that end with the process
   return all;
 }
 

@@ -33,7 +33,7 @@ MPI_Datatype mpi_type(DType dtype) {
 MPI_Op mpi_op(Reduction reduction) {
   switch (reduction) {
   case Reduction::sum:
-  case Reduction::avg: // a sum that is divided afterwards
+  case Reduction::mean: // a sum that is divided afterwards
     return MPI_SUM;
   case Reduction::max:
     return MPI_MAX;
@@ -75,7 +75,7 @@ bool MpiCollective::test() {
 void MpiCollective::check(int code) const { check_mpi(code, label); }
 
 void MpiCollective::conclude(Reduction reduction, void* sums, DType dtype, std::int64_t count) const {
-  if (reduction != Reduction::avg)
+  if (reduction != Reduction::mean)
     return;
   if (dtype == DType::f64)
     divide(static_cast<double*>(sums), count, size_);
@@ -157,7 +157,7 @@ bool Sum16::completed() {
 void Sum16::sum_pieces() {
   const auto* pieces = reinterpret_cast<const bfloat16*>(scratch_.data());
   auto* results = reinterpret_cast<bfloat16*>(out_.data()) + (gather_ ? offsets_[rank_] : 0);
-  const float divisor = reduction_ == Reduction::avg ? static_cast<float>(size_) : 1.0f;
+  const float divisor = reduction_ == Reduction::mean ? static_cast<float>(size_) : 1.0f;
   for (int i = 0; i < counts_[rank_]; ++i) {
     float sum = 0;
     for (int peer = 0; peer < size_; ++peer)

@@ -26,6 +26,7 @@ public:
       : Communicator(std::move(name), rank, size), group_(group) {}
 
   ~MpiCommunicator() override {
+    abandon(name() + ": destroyed with operations in flight"); // their memory must outlive them
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (finalized == 0 && !has_failed()) // a failed group may have requests in flight

@@ -87,6 +87,7 @@ public:
   Sum16(MPI_Comm group, Operand in, Operand out, std::int64_t total, Reduction reduction, bool gather,
         SharedScratch pool);
   void start() override;
+  bool will_start_again() const override { return gather_ && !is_summed_; }
 
 private:
   bool completed() override;
