@@ -32,7 +32,7 @@
 #define OSTRAKA_RAGGED 2    /* no padding, unequal segments, the largest one minimal */
 #define OSTRAKA_FLAT 3      /* planned with element atoms */
 #define OSTRAKA_TENSOR_ATOMIC 4 /* every tensor whole on one rank */
-#define OSTRAKA_AUTOMATIC 5     /* planned or ragged: planned when it pads at most 3 % or is no worse */
+#define OSTRAKA_AUTOMATIC 5     /* planned or ragged: planned when it pads at most 3 % */
 
 /* Atoms: what no cut of a tensor may split. */
 #define OSTRAKA_ATOM_ELEMENT 0

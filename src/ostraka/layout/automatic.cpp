@@ -63,10 +63,8 @@ GlobalLayout build_automatic(std::vector<Shape> shapes, int segments, const Alig
     return with_reason(planned, "equal segments are required; " + planned.reason());
   if (static_cast<double>(planned.padding()) <= planned_tolerance * static_cast<double>(planned.payload()))
     return with_reason(planned, "the padding of planned is at most 3 % of the payload");
-  const GlobalLayout ragged = build_ragged(std::move(shapes), segments, atoms);
-  if (planned.segment_size() <= ragged.segment_size())
-    return with_reason(planned, "the segment of planned is no larger than the largest ragged one");
-  return with_reason(ragged, "planned would pad more than 3 % of the payload");
+  return with_reason(build_ragged(std::move(shapes), segments, atoms),
+                     "planned would pad more than 3 % of the payload");
 }
 
 GlobalLayout build(Policy policy, std::vector<Shape> shapes, int segments, const Alignment& alignment,

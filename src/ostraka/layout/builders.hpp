@@ -53,9 +53,8 @@ OSTRAKA_API GlobalLayout build_tensor_atomic(std::vector<Shape> shapes, int segm
 /// owners[group][tensor]. Throws when the groups have different numbers of segments.
 OSTRAKA_API std::vector<std::vector<int>> plan_owners(std::span<const GlobalLayout> groups, std::int64_t steps);
 
-/// Policy `automatic`: `planned` when its padding is at most 3 % of the payload or when its segment is no larger than
-/// the largest ragged one, or when `equal_segments` are required; else `ragged` (which ignores the alignment). The
-/// layout's policy is the chosen one, its reason says why.
+/// Policy `automatic`: `planned` when its padding is at most 3 % of the payload or when `equal_segments` are required;
+/// else `ragged` (which ignores the alignment). The layout's policy is the chosen one, its reason says why.
 OSTRAKA_API GlobalLayout build_automatic(std::vector<Shape> shapes, int segments, const Alignment& alignment = {},
                                          const Atoms& atoms = {}, bool equal_segments = false);
 
