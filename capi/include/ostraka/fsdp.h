@@ -5,7 +5,8 @@
  *
  * Set-up:   create a context; for each module: add, add_parameter ..., build, set_parameter ...; finalize the context.
  * A step:   for each module pre_forward, parameter, [arithmetic], post_forward; then in reverse order
- *           pre_backward, parameter / gradient, [arithmetic], post_backward; then finish_backward, optimizer step.
+ *           pre_backward, parameter / gradient, [arithmetic], post_backward; then finish_backward: a micro-batch. After
+ *           the last one of the step: optimizer step, zero_grad.
  *
  * All ranks of the mesh call hooks in the same order. Hooks return before communication is complete; pre_* wait for
  * what their module needs. Precondition errors change nothing. A failure inside a step on one rank is reported with
