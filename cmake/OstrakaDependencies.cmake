@@ -4,7 +4,11 @@ find_package(MPI REQUIRED COMPONENTS C)
 find_package(nlohmann_json 3.10 REQUIRED)
 
 # separable_compilation keeps Kokkos from putting its compiler launcher before every command of the project.
-find_package(Kokkos 4.5 REQUIRED COMPONENTS separable_compilation)
+find_package(Kokkos 4.5 QUIET COMPONENTS separable_compilation)
+if(NOT Kokkos_FOUND)
+  message(FATAL_ERROR "Ostraka: no Kokkos >= 4.5 was found. scripts/setup builds one and says where; then pass "
+                      "-DKokkos_ROOT=FOLDER (or that of your own, built shared).")
+endif()
 if(Kokkos_ENABLE_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()

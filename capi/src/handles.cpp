@@ -25,7 +25,7 @@ Table& table() {
 }
 
 Entry& find(Table& all, std::uintptr_t handle, std::type_index type, const char* kind) {
-  expect(handle != 0, Status::INVALID_HANDLE, "the ", kind, " handle is null");
+  expect(handle != 0, Status::INVALID_HANDLE, "the ", kind, " handle is null: it was not created yet, or destroyed");
   const auto found = all.entries.find(handle);
   expect(found != all.entries.end(), Status::INVALID_HANDLE, "the ", kind,
          " handle was destroyed or was never created");

@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   CHECK(ostraka_fsdp_module_post_backward(module));     /* the reduction over ranks starts ... */
   CHECK(ostraka_fsdp_context_finish_backward(context)); /* ... and is complete */
   CHECK(ostraka_optimizer_step(optimizer));
+  CHECK(ostraka_fsdp_context_zero_grad(context));       /* the step does not do it: without it gradients add up */
   CHECK(ostraka_fsdp_context_begin_inference(context)); /* forward passes without backward passes */
   const double after = loss(module, rank, size, local);
   CHECK(ostraka_fsdp_context_end_inference(context));

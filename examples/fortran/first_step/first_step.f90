@@ -35,6 +35,7 @@ program first_step
   call line%post_backward()                       ! the reduction over ranks starts
   call context%finish_backward()
   call sgd%step()                                 ! each rank updates its shard
+  call context%zero_grad()                        ! the step does not do it: without it gradients add up
   call context%begin_inference()                  ! no backward pass follows
   call evaluate('after')
   call context%end_inference()

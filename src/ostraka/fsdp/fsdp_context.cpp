@@ -282,7 +282,7 @@ void FsdpContext::end_inference() {
 // --- queries
 
 std::vector<buffer::NamedState> FsdpContext::named_states() const {
-  require_finalized("named_states");
+  require_finalized("named_states, which an optimizer needs");
   std::vector<buffer::NamedState> states;
   for (const auto& module : modules_)
     for (const auto& group : module->groups())

@@ -197,8 +197,13 @@ buffer::TensorRange FsdpModule::main_gradient(const std::string& parameter, DTyp
 const ParameterSpec& FsdpModule::spec(const std::string& parameter) const {
   const auto found = std::find_if(declared_.begin(), declared_.end(),
                                   [&](const ParameterSpec& spec) { return spec.name == parameter; });
-  expect(found != declared_.end(), Status::INVALID_ARGUMENT, "module '", name_, "' has no parameter '", parameter, "'");
-  return *found;
+  if (found != declared_.end())
+    return *found;
+  std::string known;
+  for (const ParameterSpec& declared : declared_)
+    known += (known.empty() ? "'" : ", '") + declared.name + "'";
+  fail(Status::INVALID_ARGUMENT, "module '", name_, "' has no parameter '", parameter, "'; it has ",
+       known.empty() ? "none" : known);
 }
 
 // --- inside
@@ -215,8 +220,12 @@ FsdpModule::Place FsdpModule::find(const std::string& parameter) const {
 }
 
 void FsdpModule::require_phase(Phase expected, const char* operation) const {
+  const char* next_step = phase_ == Phase::forward      ? "call post_forward first"
+                          : phase_ == Phase::backward   ? "call post_backward first"
+                          : expected == Phase::backward ? "call pre_backward first"
+                                                        : "call pre_forward first";
   expect(phase_ == expected, Status::INVALID_STATE, operation, " of module '", name_, "': expected the ",
-         fsdp::name(expected), " phase, found ", fsdp::name(phase_));
+         fsdp::name(expected), " phase, found ", fsdp::name(phase_), "; ", next_step);
 }
 
 bool FsdpModule::is_readable() const { return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_; }

@@ -96,8 +96,8 @@ void Optimizer::step() {
     state.before_update();
     expect(state.has_gradient(), Status::INVALID_STATE, "optimizer step: parameter '", state.tensor_names.front(),
            "' has no complete gradient (", steps_,
-           " steps done); run a backward pass with set_last_microbatch(true) and "
-           "finish_backward first");
+           " steps done); call finish_backward after the backward pass of the last "
+           "micro-batch (set_last_microbatch(true)) first");
   }
   for (NamedState& state : states_)
     prepare(state); // before any weight changes

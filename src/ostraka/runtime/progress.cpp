@@ -63,7 +63,8 @@ Registry& registry() {
   });
   std::ostringstream message;
   message << what << ": not complete after " << seconds
-          << " s (OSTRAKA_TIMEOUT_S); pending: " << (in_flight.empty() ? "nothing of this process" : in_flight);
+          << " s (OSTRAKA_TIMEOUT_S); pending: " << (in_flight.empty() ? "nothing of this process" : in_flight)
+          << "; has every rank made the same calls?";
   registry().visit_all([&](Progressable& item) { item.abandon(message.str()); });
   throw Error(Status::TIME_OUT, message.str());
 }
