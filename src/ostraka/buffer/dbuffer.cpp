@@ -2,7 +2,7 @@
 #include <ostraka/base/checked.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/execute.hpp>
-#include <ostraka/buffer/kernels.hpp>
+#include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/buffer/plan.hpp>
 #include <ostraka/layout/boxes.hpp>
 #include <ostraka/layout/builders.hpp>

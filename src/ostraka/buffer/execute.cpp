@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
 #include <ostraka/buffer/execute.hpp>
-#include <ostraka/buffer/kernels.hpp>
+#include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/buffer/plan.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/float16.hpp>
-#include <ostraka/buffer/kernels.hpp>
+#include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/runtime/kokkos_execution.hpp>
 
 #include <type_traits>

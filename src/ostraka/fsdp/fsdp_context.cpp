@@ -144,6 +144,7 @@ void FsdpContext::finish_backward() {
       if (module->phase() != FsdpModule::Phase::resting)
         record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() +
                                                         "' is still in its " + fsdp::name(module->phase()) + " phase"));
+    is_draining_ = true;
     try {
       drain_step();
       resources_->compute->wait(resources_->reduce->record());
@@ -171,7 +172,6 @@ void FsdpContext::finish_backward() {
 // Does what this rank still owes the others: hooks without arithmetic after a failure, reductions of modules whose uses
 // did not all go backward.
 void FsdpContext::drain_step() {
-  is_draining_ = true;
   if (step_failure_) {
     for (const auto& module : modules_) {
       for (const auto& group : module->groups())
@@ -201,7 +201,6 @@ void FsdpContext::drain_step() {
                                                       " times; evaluate between begin_inference and end_inference"));
       module->complete_gradients();
     }
-  is_draining_ = false;
 }
 
 void FsdpContext::end_pass(bool failed) {

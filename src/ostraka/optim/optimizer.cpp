@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
-#include <ostraka/optim/kernels.hpp>
+#include <ostraka/optim/impl/kernels.hpp>
 #include <ostraka/optim/optimizer.hpp>
 
 #include <cmath>

@@ -31,8 +31,8 @@ public:
 
   Device device() const override { return Device::host; }
 
-  void launch(const char*, Body body) override {
-    push([this, body = std::move(body)] {
+  void launch(const char* label, Body body) override {
+    push(label, [this, body = std::move(body)] {
       if (!error_)
         body(Execution{});
       return true;
@@ -40,7 +40,7 @@ public:
   }
 
   void submit(std::shared_ptr<Task> task) override {
-    push([this, task = std::move(task)] {
+    push("communication", [this, task = std::move(task)] {
       task->mark_ready();
       return is_over(task->is_done(), task->error());
     });
@@ -48,12 +48,12 @@ public:
 
   void wait(const Event& event) override {
     if (!event.is_done() || event.error())
-      push([this, event] { return is_over(event.is_done(), event.error()); });
+      push("an event", [this, event] { return is_over(event.is_done(), event.error()); });
   }
 
   Event record() override {
     auto state = std::make_shared<Event::State>();
-    push([this, state] {
+    push("a record", [this, state] {
       state->error = error_;
       state->done = true;
       return true;
@@ -71,7 +71,9 @@ public:
   }
 
   std::string pending() const override {
-    return steps_.empty() ? "" : name_ + " stream: " + std::to_string(steps_.size()) + " steps";
+    return steps_.empty()
+               ? ""
+               : name_ + " stream: " + std::to_string(steps_.size()) + " steps, first " + steps_.front().label;
   }
 
   void abandon(const std::string& cause) noexcept override {
@@ -83,16 +85,19 @@ public:
   }
 
 private:
-  using Step = std::function<bool()>;
+  struct Step {
+    const char* label;
+    std::function<bool()> run; ///< true when complete
+  };
 
-  void push(Step step) {
-    steps_.push_back(std::move(step));
+  void push(const char* label, std::function<bool()> run) {
+    steps_.push_back({label, std::move(run)});
     progress();
   }
 
   bool advance(Step& step) noexcept {
     try {
-      return step();
+      return step.run();
     } catch (...) {
       error_ = std::current_exception();
       return true;
