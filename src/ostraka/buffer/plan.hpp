@@ -4,7 +4,7 @@
 
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/base/export.hpp>
-#include <ostraka/layout/placement.hpp>
+#include <ostraka/layout/global_layout.hpp>
 
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@ namespace ostraka::buffer {
 struct RedistributeStep {
   enum class Kind : std::int32_t {
     view,           ///< Replicate -> Shard on any number of axes: a contained range, nothing moves
-    relabel,        ///< Replicate -> Partial(mean): the average of equal values is the value, nothing moves
+    relabel,        ///< Replicate -> Partial(mean, max or min): equal values reduce to themselves, nothing moves
     allgather,      ///< Shard -> Replicate on `axis`
     reduce_scatter, ///< Partial -> Shard on `axis`
     allreduce,      ///< Partial -> Replicate on `axis`
@@ -26,11 +26,36 @@ struct RedistributeStep {
   layout::Placements placements; ///< after the step
 };
 
-/// The steps from one list of placements to another of the same length; none when they are equal. Gathers run outer to
-/// inner, so that every intermediate is one contiguous part of the result. Throws NOT_SUPPORTED naming the transition
-/// for everything except: several axes Shard -> Replicate, several axes Replicate -> Shard, one axis from Partial, one
-/// or more axes Replicate -> Partial(mean).
+/// The steps from one list of placements to another of the same length; none when they are equal. Any mixture of Shard ->
+/// Replicate, Replicate -> Shard, Partial -> Shard, Partial -> Replicate and Replicate -> Partial(mean, max, min), one
+/// per axis, in an order in which Shard axes stay a suffix and data is smallest when it is reduced:
+///   1. axes that become Shard, inner to outer (reduce_scatter, or views of neighbours as one step);
+///   2. allreduce of the other Partial axes, outer to inner;
+///   3. axes that become Replicate from Shard, outer to inner, so that every intermediate is a contiguous part of the
+///      result;
+///   4. relabels, as one step.
+/// Throws NOT_SUPPORTED naming the axis and the transition for Shard -> Partial, Partial -> another Partial, Replicate
+/// -> Partial(sum or prod), and for several reduced axes whose reductions do not commute (all sums and means, or all
+/// equal, do).
 OSTRAKA_API std::vector<RedistributeStep> plan_redistribute(std::span<const layout::Placement> from,
                                                             std::span<const layout::Placement> to);
+
+/// What a step moves on one rank: the absolute ranges that the rank holds before and after it.
+struct StepRanges {
+  layout::Range before;
+  layout::Range after;
+};
+
+/// The ranges of each of `steps` that start from `from` on the rank at `position`.
+OSTRAKA_API std::vector<StepRanges> step_ranges(std::span<const RedistributeStep> steps,
+                                                std::span<const layout::Placement> from,
+                                                const layout::GlobalLayout& layout,
+                                                const layout::MeshPosition& position);
+
+/// The pieces that the ranks of `axis` hold under `placements` (which shard the axis, outer axes not) of the range that
+/// they hold together, in order of their coordinates.
+OSTRAKA_API layout::Segments axis_pieces(const layout::GlobalLayout& layout,
+                                         std::span<const layout::Placement> placements,
+                                         const layout::MeshPosition& position, int axis);
 
 } // namespace ostraka::buffer

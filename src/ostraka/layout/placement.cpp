@@ -18,17 +18,6 @@ const char* kind_name(Placement::Kind kind) {
   return nullptr;
 }
 
-/// Null for a number that is no reduction.
-const char* op_name(ReduceOp op) {
-  switch (op) {
-  case ReduceOp::sum:
-    return "sum";
-  case ReduceOp::mean:
-    return "mean";
-  }
-  return nullptr;
-}
-
 std::string text_or_number(const char* text, std::int32_t number) {
   return text != nullptr ? text : "unknown " + std::to_string(number);
 }
@@ -36,19 +25,19 @@ std::string text_or_number(const char* text, std::int32_t number) {
 std::string to_string(const Placement& placement) {
   std::string text = text_or_number(kind_name(placement.kind), static_cast<std::int32_t>(placement.kind));
   if (placement.is_partial())
-    text += "(" + text_or_number(op_name(placement.op), static_cast<std::int32_t>(placement.op)) + ")";
+    text += "(" + text_or_number(name(placement.op), static_cast<std::int32_t>(placement.op)) + ")";
   return text;
 }
 
 bool is_known(const Placement& placement) {
-  return kind_name(placement.kind) != nullptr && (!placement.is_partial() || op_name(placement.op) != nullptr);
+  return kind_name(placement.kind) != nullptr && (!placement.is_partial() || name(placement.op) != nullptr);
 }
 
 void check_known(std::span<const Placement> placements) {
   for (std::size_t axis = 0; axis < placements.size(); ++axis)
     if (!is_known(placements[axis]))
       fail(Status::INVALID_ARGUMENT, "placements ", to_string(placements), ": axis ", axis,
-           ": expected Replicate, Shard, Partial(sum) or Partial(mean), found ", to_string(placements[axis]));
+           ": expected Replicate, Shard or Partial(sum, mean, max, min or prod), found ", to_string(placements[axis]));
 }
 
 void check_suffix(std::span<const Placement> placements) {
@@ -59,6 +48,22 @@ void check_suffix(std::span<const Placement> placements) {
 }
 
 } // namespace
+
+const char* name(ReduceOp op) {
+  switch (op) {
+  case ReduceOp::sum:
+    return "sum";
+  case ReduceOp::mean:
+    return "mean";
+  case ReduceOp::max:
+    return "max";
+  case ReduceOp::min:
+    return "min";
+  case ReduceOp::prod:
+    return "prod";
+  }
+  return nullptr;
+}
 
 std::string to_string(std::span<const Placement> placements) {
   std::string text = "[";
