@@ -3,6 +3,7 @@
 #include <ostraka/base/error.hpp>
 
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 
 namespace ostraka::environment {
@@ -10,6 +11,18 @@ namespace ostraka::environment {
 bool check() {
   const char* text = std::getenv("OSTRAKA_CHECK");
   return text != nullptr && std::string_view(text) != "0" && std::string_view(text) != "";
+}
+
+std::int64_t count_limit() {
+  constexpr std::int64_t largest = std::numeric_limits<std::int32_t>::max();
+  const char* text = std::getenv("OSTRAKA_COUNT_LIMIT");
+  if (text == nullptr || *text == '\0')
+    return largest;
+  char* end = nullptr;
+  const std::int64_t limit = std::strtoll(text, &end, 10);
+  expect(*end == '\0' && limit >= 1 && limit <= largest, Status::INVALID_ARGUMENT,
+         "OSTRAKA_COUNT_LIMIT: expected a number from 1 to ", largest, ", found '", text, "'");
+  return limit;
 }
 
 double timeout_seconds() {

@@ -9,8 +9,13 @@
 
 namespace ostraka::environment {
 
-/// OSTRAKA_CHECK=1: fill released memory with NaN, so that a stale pointer shows. Default off.
+/// OSTRAKA_CHECK=1: fill released memory with NaN, so that a stale pointer shows, and compare every collective operation
+/// between the ranks before it starts. Default off.
 OSTRAKA_API bool check();
+
+/// OSTRAKA_COUNT_LIMIT: elements that one MPI call may count, from 1 to the default, 2^31 - 1; larger operations take
+/// several calls. For tests.
+OSTRAKA_API std::int64_t count_limit();
 
 /// OSTRAKA_TIMEOUT_S: seconds that a wait for peers may take, 0 = for ever. Default 300.
 OSTRAKA_API double timeout_seconds();

@@ -183,13 +183,19 @@ DBuffer DBuffer::view(layout::Placements placements) const {
   return relabel(std::move(placements), range);
 }
 
+DBuffer DBuffer::make_like(layout::Placements placements, DType dtype) const {
+  DBuffer result(mesh_, std::move(placements), layout_, dtype, {storage_->arena()});
+  result.name_ = name_;
+  return result;
+}
+
 DBuffer DBuffer::cast(DType dtype, const DBuffer* out) const {
   if (out != nullptr)
     check_out(*out, *this, placements_, dtype, "cast");
   else if (dtype == dtype_)
     return *this;
   check_conversion(dtype_, dtype, "cast");
-  const DBuffer result = out != nullptr ? *out : DBuffer(mesh_, placements_, layout_, dtype, {storage_->arena()});
+  const DBuffer result = out != nullptr ? *out : make_like(placements_, dtype);
   buffer::cast(*this, result, *compute_stream(*this));
   return result;
 }
@@ -204,10 +210,16 @@ DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out)
   check_allocated(*this, "redistribute");
   if (out != nullptr)
     check_allocated(*out, "redistribute");
-  const DBuffer result =
-      out != nullptr ? *out : DBuffer(mesh_, std::move(placements), layout_, dtype_, {storage_->arena()});
+  const DBuffer result = out != nullptr ? *out : make_like(std::move(placements), dtype_);
   buffer::redistribute(*this, result, *compute_stream(*this), mesh_->communicators());
   return result;
+}
+
+void DBuffer::redistribute_into(const DBuffer& out) const {
+  expect(out.is_valid(), Status::INVALID_ARGUMENT, "redistribute_into: out refers to no buffer");
+  check_allocated(*this, "redistribute_into");
+  check_allocated(out, "redistribute_into");
+  buffer::transfer(*this, out, *compute_stream(*this), *mesh_->communicators().all);
 }
 
 DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,

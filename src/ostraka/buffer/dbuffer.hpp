@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace ostraka::buffer {
@@ -77,6 +78,12 @@ public:
   /// differs. Local.
   void copy_from(int index, const void* tensor, std::int64_t count, DType source_dtype);
 
+  /// Names the buffer in messages about communication; handles made from this one afterwards inherit it. When ranks are
+  /// compared (OSTRAKA_CHECK=1) their names must agree.
+  void set_name(std::string name) { name_ = std::make_shared<const std::string>(std::move(name)); }
+  /// Null when it has none.
+  const comm::Name& name() const { return name_; }
+
   bool is_valid() const { return storage_ != nullptr; }
   const MeshPtr& mesh() const { return mesh_; }
   const layout::Placements& placements() const { return placements_; }
@@ -105,9 +112,13 @@ public:
   DBuffer cast(DType dtype, const DBuffer* out = nullptr) const;
 
   /// To other placements as buffer/plan.hpp says. Without `out`, views share storage and equal placements return this
-  /// buffer. `out` must have this mesh, layout and type and the new placements; it may share storage with this buffer.
-  /// Collective over the axes that are gathered or reduced.
+  /// buffer. `out` must have this mesh, layout and type and the new placements; it may share memory with this buffer,
+  /// the same elements at the same addresses, which are then overwritten. Collective over the axes that are gathered or
+  /// reduced.
   DBuffer redistribute(layout::Placements placements, const DBuffer* out = nullptr) const;
+  /// Copies all tensors into `out`, which has the same tensors and type in any layout and placements without Partial,
+  /// on this mesh or another one of the same ranks. Collective over the mesh. Padding of `out` is left as it is.
+  void redistribute_into(const DBuffer& out) const;
   /// Shard -> Replicate on `axis`, Partial -> Replicate, Partial -> Shard. Collective over the axis. Throw
   /// INVALID_ARGUMENT when the axis has another placement.
   DBuffer allgather(int axis, const DBuffer* out = nullptr) const;
@@ -121,6 +132,7 @@ public:
   TensorRange tensor_range(int index) const;
 
 private:
+  DBuffer make_like(layout::Placements placements, DType dtype) const;
   DBuffer relabel(layout::Placements placements, layout::Range range) const;
   DBuffer change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,
                       const DBuffer* out) const;
@@ -132,6 +144,7 @@ private:
   layout::Range range_;
   std::shared_ptr<memory::Storage> storage_;
   std::int64_t byte_offset_ = 0;
+  comm::Name name_;
 };
 
 } // namespace ostraka::buffer

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/buffer/plan.hpp>
+#include <ostraka/buffer/transfer_plan.hpp>
 
-#include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace ostraka::buffer {
 
@@ -23,8 +26,8 @@ void queue_copy(const DBuffer& from, const DBuffer& to, runtime::Stream& stream)
 // The part of `from` that `to` covers; both have the same layout.
 DBuffer part(const DBuffer& from, const DBuffer& to) { return from.view(to.placements()); }
 
-comm::Reduction reduction_of(const DBuffer& from, int axis) {
-  return from.placements()[axis].op == layout::ReduceOp::mean ? comm::Reduction::mean : comm::Reduction::sum;
+layout::Segments pieces_of(const DBuffer& sharded, int axis) {
+  return axis_pieces(*sharded.layout(), sharded.placements(), sharded.mesh()->position(), axis);
 }
 
 void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
@@ -36,18 +39,74 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, r
     queue_copy(part(from, to), to, stream);
     return;
   case Kind::allgather:
-    communicators.gather[step.axis]->allgather(stream, operand(from), operand(to), from.numel(), from.dtype());
+    communicators.gather[step.axis]->allgather(stream, operand(from), operand(to), pieces_of(from, step.axis),
+                                               from.dtype(), from.name());
     return;
   case Kind::reduce_scatter:
-    communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), to.numel(), from.dtype(),
-                                                    reduction_of(from, step.axis));
+    communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), pieces_of(to, step.axis),
+                                                    from.dtype(), from.placements()[step.axis].op, from.name());
     return;
   case Kind::allreduce:
     queue_copy(from, to, stream);
     communicators.reduce[step.axis]->allreduce(stream, operand(to), to.numel(), to.dtype(),
-                                               reduction_of(from, step.axis));
+                                               from.placements()[step.axis].op, from.name());
     return;
   }
+}
+
+// Bytes from the begin of one buffer to that of the other when they share memory.
+std::optional<std::int64_t> distance(const DBuffer& from, const DBuffer& to) {
+  if (from.bytes() == 0 || to.bytes() == 0)
+    return std::nullopt;
+  std::int64_t bytes = to.byte_offset() - from.byte_offset();
+  if (!from.is_alias_of(to)) { // memory of the caller may be wrapped twice
+    if (!from.is_allocated() || !to.is_allocated())
+      return std::nullopt;
+    bytes = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(to.data()) -
+                                      reinterpret_cast<std::intptr_t>(from.data()));
+  }
+  return bytes < from.bytes() && -bytes < to.bytes() ? std::optional(bytes) : std::nullopt;
+}
+
+bool shares_memory_in_place(const DBuffer& from, const DBuffer& to) {
+  const auto bytes = distance(from, to);
+  if (!bytes)
+    return false;
+  expect(*bytes == (to.range().begin - from.range().begin) * size_of(from.dtype()), Status::INVALID_ARGUMENT,
+         "redistribute: out overlaps the input with other elements at the same addresses");
+  return true;
+}
+
+// What all ranks of a transfer must have in common.
+std::int64_t agreement(const Side& from, const Side& to) {
+  Hash hash;
+  for (const Side* side : {&from, &to}) {
+    hash.add(side->layout.hash());
+    for (const layout::Placement& placement : side->placements)
+      hash.add(placement.kind);
+    for (const int size : side->sizes)
+      hash.add(size);
+  }
+  return hash.value();
+}
+
+DBuffer make_scratch(const DBuffer& like, const layout::Placements& placements, const layout::Range& range) {
+  auto storage =
+      std::make_shared<memory::Storage>(like.storage()->arena() ? like.storage()->arena() : like.mesh()->arena(),
+                                        range.size() * size_of(like.dtype()), memory::Kind::transient);
+  return DBuffer::from_storage(std::move(storage), like.mesh(), placements, like.layout(), like.dtype());
+}
+
+// Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may be
+// overwritten, else in scratch.
+DBuffer intermediate(const RedistributeStep& step, const DBuffer& current, const DBuffer& to, bool may_overwrite) {
+  using Kind = RedistributeStep::Kind;
+  if (step.kind == Kind::view || step.kind == Kind::relabel)
+    return current.view(step.placements);
+  const layout::Range range = to.layout()->local_range(step.placements, to.mesh()->position());
+  if (to.range().contains(range))
+    return to.view(step.placements);
+  return may_overwrite ? current.view(step.placements) : make_scratch(to, step.placements, range);
 }
 
 } // namespace
@@ -55,20 +114,29 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, r
 void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                   const mesh::Communicators& communicators) {
   const auto steps = plan_redistribute(from.placements(), to.placements());
+  const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);
-  const bool cuts = std::any_of(steps.begin(), steps.end(), [](const RedistributeStep& step) {
-    return step.kind == RedistributeStep::Kind::allgather || step.kind == RedistributeStep::Kind::reduce_scatter;
-  });
-  expect(!cuts || from.layout()->has_equal_segments(), Status::NOT_SUPPORTED, "redistribute: a ",
-         layout::name(from.layout()->policy()),
-         " layout has unequal segments, which collectives of this version do not move; choose an equal one");
   DBuffer current = from;
   for (const RedistributeStep& step : steps) {
-    const DBuffer next = &step == &steps.back() ? to : to.view(step.placements); // intermediates lie inside the result
+    const bool may_overwrite = is_in_place || !current.is_alias_of(from);
+    const DBuffer next = &step == &steps.back() ? to : intermediate(step, current, to, may_overwrite);
     run(step, current, next, stream, communicators);
     current = next;
   }
+}
+
+void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, comm::Communicator& all) {
+  expect(from.dtype() == to.dtype(), Status::TYPE_MISMATCH, "transfer: from ", name(from.dtype()), " to ",
+         name(to.dtype()));
+  expect(from.mesh()->is_congruent(*to.mesh()), Status::INVALID_ARGUMENT,
+         "transfer: the two meshes do not have the same ranks in the same order");
+  expect(!distance(from, to), Status::INVALID_ARGUMENT, "transfer: the two buffers share memory");
+  const Side source{*from.layout(), from.placements(), from.mesh()->position().sizes};
+  const Side target{*to.layout(), to.placements(), to.mesh()->position().sizes};
+  TransferPlan plan = plan_transfers(source, target, all.rank());
+  all.exchange(stream, operand(from), std::move(plan.sends), operand(to), std::move(plan.receives), from.dtype(),
+               agreement(source, target), from.name());
 }
 
 void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {

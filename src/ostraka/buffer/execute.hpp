@@ -7,10 +7,19 @@
 
 namespace ostraka::buffer {
 
-/// Queues what turns `from` into `to` (same mesh, layout and type; `to` may share storage with `from`). Both storages
-/// must be allocated when the work runs. Collective over the axes that are gathered or reduced.
+/// Queues what turns `from` into `to` (same mesh, layout and type) as plan.hpp says. Intermediates lie inside `to`
+/// where they fit; reductions of several axes take one scratch buffer from the arena of `to`. `from` keeps its values
+/// unless `to` shares memory with it, which it may only with equal elements at equal places (INVALID_ARGUMENT
+/// otherwise); then everything happens in place. Both storages must be allocated when the work runs. Collective over
+/// the axes that are gathered or reduced.
 OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                               const mesh::Communicators& communicators);
+
+/// Queues the copy of all tensors of `from` into `to`, which has the same tensors and type in any layout and placements
+/// on a mesh of the same ranks; padding of `to` is left as it is. `all` is a communicator of all ranks of the mesh.
+/// Collective over the mesh. Throws SHAPE_MISMATCH naming the tensor, TYPE_MISMATCH, NOT_SUPPORTED for Partial and
+/// INVALID_ARGUMENT for other ranks or memory that overlaps.
+OSTRAKA_API void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, comm::Communicator& all);
 
 /// Queues `to` = `from` in the type of `to` (same layout and range).
 OSTRAKA_API void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream);

@@ -28,7 +28,7 @@ void exchange(void* data, std::size_t bytes, const Operation& operation) {
 template <std::size_t N>
 void maximum(Communicator& group, std::array<std::int64_t, N>& values) {
   exchange(values.data(), sizeof values, [&](runtime::Stream& stream, Operand operand) {
-    group.allreduce(stream, std::move(operand), N, DType::i64, Reduction::max);
+    group.allreduce(stream, std::move(operand), N, DType::i64, layout::ReduceOp::max);
   });
 }
 

@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/hash.hpp>
 #include <ostraka/base/log.hpp>
 #include <ostraka/comm/communicator.hpp>
 
-#include <vector>
+#include <utility>
 
 namespace ostraka::comm {
 
 namespace {
 
-std::string label(const char* operation, std::int64_t count, DType dtype) {
-  return std::string(operation) + " of " + std::to_string(count) + " " + ostraka::name(dtype);
+// What every back end must be able to reduce, so that no result depends on which one a group of ranks has.
+void check_reduction(const char* operation, DType dtype, layout::ReduceOp op) {
+  expect(layout::name(op) != nullptr, Status::INVALID_ARGUMENT, operation,
+         ": expected a reduction from 0 (sum) to 4 (prod), found ", static_cast<std::int32_t>(op));
+  expect(op != layout::ReduceOp::mean || is_floating(dtype), Status::TYPE_MISMATCH, operation, ": the mean of ",
+         ostraka::name(dtype), " is not defined");
 }
 
-// What every back end must be able to reduce, so that no result depends on which one a group of ranks has.
-void check_reduction(const char* operation, DType dtype, Reduction reduction) {
-  expect(dtype != DType::f16, Status::NOT_SUPPORTED, operation, ": f16 is not reduced by this version");
-  expect(reduction != Reduction::mean || is_floating(dtype), Status::TYPE_MISMATCH, operation, ": the average of ",
-         ostraka::name(dtype), " is not defined");
-  expect(reduction == Reduction::sum || reduction == Reduction::mean || dtype == DType::i64, Status::NOT_SUPPORTED,
-         operation, ": max and min are provided for i64 only, found ", ostraka::name(dtype));
+// Zero for equal pieces, whose count says all.
+std::int64_t hash_of(const layout::Segments& pieces) {
+  if (pieces.are_equal())
+    return 0;
+  Hash hash;
+  for (const layout::Segments::Run& run : pieces.runs())
+    hash.add(run.first).add(run.begin).add(run.length);
+  return hash.value();
 }
 
 // Operations given up while the message passing library may still write into their memory: never freed.
@@ -30,36 +36,79 @@ void quarantine(std::shared_ptr<Collective> operation) {
 
 } // namespace
 
-void Communicator::allgather(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype) {
-  enqueue(stream, make_allgather(std::move(in), std::move(out), count, dtype), label("allgather", count, dtype));
+std::string Description::text() const {
+  std::string text = std::string(operation) + " of " + std::to_string(count) + " " + ostraka::name(dtype);
+  if (name != nullptr)
+    text += " of '" + *name + "'";
+  return text;
 }
 
-void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype,
-                                  Reduction reduction) {
-  check_reduction("reduce-scatter", dtype, reduction);
-  expect(reduction == Reduction::sum || reduction == Reduction::mean, Status::NOT_SUPPORTED,
-         "reduce-scatter: expected sum or mean");
-  enqueue(stream, make_reduce_scatter(std::move(in), std::move(out), count, dtype, reduction),
-          label("reduce-scatter", count, dtype));
+void Communicator::check_pieces(const char* operation, const layout::Segments& pieces) const {
+  expect(pieces.count() == size_, Status::INVALID_ARGUMENT, name_, ": ", operation, ": expected ", size_,
+         " pieces, one per rank, found ", pieces.count());
+}
+
+void Communicator::allgather(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces,
+                             DType dtype, Name name) {
+  check_pieces("allgather", pieces);
+  enqueue(stream,
+          {.operation = "allgather",
+           .count = pieces.size(),
+           .dtype = dtype,
+           .detail = hash_of(pieces),
+           .name = std::move(name)},
+          [&] { return make_allgather(std::move(in), std::move(out), pieces, dtype); });
+}
+
+void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces,
+                                  DType dtype, layout::ReduceOp op, Name name) {
+  check_pieces("reduce-scatter", pieces);
+  check_reduction("reduce-scatter", dtype, op);
+  enqueue(stream,
+          {.operation = "reduce-scatter",
+           .count = pieces.size(),
+           .dtype = dtype,
+           .op = op,
+           .detail = hash_of(pieces),
+           .name = std::move(name)},
+          [&] { return make_reduce_scatter(std::move(in), std::move(out), pieces, dtype, op); });
 }
 
 void Communicator::allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype,
-                             Reduction reduction) {
-  check_reduction("allreduce", dtype, reduction);
-  enqueue(stream, make_allreduce(std::move(data), count, dtype, reduction), label("allreduce", count, dtype));
+                             layout::ReduceOp op, Name name) {
+  check_reduction("allreduce", dtype, op);
+  enqueue(stream, {.operation = "allreduce", .count = count, .dtype = dtype, .op = op, .name = std::move(name)},
+          [&] { return make_allreduce(std::move(data), count, dtype, op); });
 }
 
-void Communicator::broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root) {
+void Communicator::broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root, Name name) {
   expect(root >= 0 && root < size_, Status::INVALID_ARGUMENT, name_, ": broadcast: expected a root in [0, ", size_,
          "), found ", root);
-  enqueue(stream, make_broadcast(std::move(data), bytes, root), label("broadcast", bytes, DType::u8));
+  enqueue(stream, {.operation = "broadcast", .count = bytes, .detail = root, .name = std::move(name)},
+          [&] { return make_broadcast(std::move(data), bytes, root); });
 }
 
-void Communicator::enqueue(runtime::Stream& stream, std::unique_ptr<Collective> operation, std::string label) {
-  expect(!has_failed(), Status::FAILED, name_, ": ", label,
+void Communicator::exchange(runtime::Stream& stream, Operand in, std::vector<Transfer> sends, Operand out,
+                            std::vector<Transfer> receives, DType dtype, std::int64_t agreement, Name name) {
+  std::int64_t count = 0;
+  for (const Transfer& receive : receives)
+    count += receive.count;
+  for (const auto* transfers : {&sends, &receives})
+    for (const Transfer& transfer : *transfers)
+      expect(transfer.peer >= 0 && transfer.peer < size_, Status::INVALID_ARGUMENT, name_,
+             ": exchange: expected a peer in [0, ", size_, "), found ", transfer.peer);
+  enqueue(stream,
+          {.operation = "exchange", .count = count, .dtype = dtype, .detail = agreement, .name = std::move(name)},
+          [&] { return make_exchange(std::move(in), std::move(sends), std::move(out), std::move(receives), dtype); });
+}
+
+template <class Make>
+void Communicator::enqueue(runtime::Stream& stream, Description description, Make&& make) {
+  expect(failure_.empty(), Status::FAILED, name_, ": ", description.operation,
          " refused, since the communicator failed earlier: ", failure_);
-  std::shared_ptr<Collective> task = std::move(operation);
-  task->label = std::move(label);
+  std::shared_ptr<Collective> task = make();
+  description.sequence = sequence_++;
+  task->description = std::move(description);
   fifo_.push_back(task);
   stream.submit(task);
   progress(); // what can start starts now, or nothing would overlap with what the caller does next
@@ -94,7 +143,7 @@ std::string Communicator::pending() const {
   if (fifo_.empty())
     return "";
   const Collective& first = *fifo_.front();
-  return name_ + " (rank " + std::to_string(rank_) + " of " + std::to_string(size_) + "): " + first.label +
+  return name_ + " (rank " + std::to_string(rank_) + " of " + std::to_string(size_) + "): " + first.description.text() +
          (first.is_started ? ", started" : ", not started") +
          (fifo_.size() > 1 ? " and " + std::to_string(fifo_.size() - 1) + " more" : "");
 }

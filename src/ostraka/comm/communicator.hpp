@@ -5,6 +5,9 @@
 
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/base/export.hpp>
+#include <ostraka/comm/transfer.hpp>
+#include <ostraka/layout/placement.hpp>
+#include <ostraka/layout/segments.hpp>
 #include <ostraka/memory/storage.hpp>
 #include <ostraka/runtime/progress.hpp>
 #include <ostraka/runtime/stream.hpp>
@@ -13,11 +16,9 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ostraka::comm {
-
-/// `mean` is the sum divided by the number of ranks, for floating types.
-enum class Reduction : std::int32_t { sum, mean, max, min };
 
 /// A place in storage; the address is read when the operation starts.
 struct Operand {
@@ -27,15 +28,33 @@ struct Operand {
   std::byte* data() const { return storage->data() + byte_offset; }
 };
 
+/// The name of what an operation moves, for messages; null: it has none.
+using Name = std::shared_ptr<const std::string>;
+
+/// What an operation is: what messages say about it and what all ranks must agree on.
+struct Description {
+  const char* operation = ""; ///< a literal
+  std::int64_t count = 0;     ///< elements of the whole
+  DType dtype = DType::u8;
+  layout::ReduceOp op = layout::ReduceOp::sum;
+  std::int64_t detail = 0; ///< root, or the hash of unequal pieces
+  Name name;
+  std::int64_t sequence = 0; ///< operations of this communicator before this one
+
+  /// "allgather of 640 f64 of 'layer1'"
+  std::string text() const;
+};
+
 /// One operation of a back end. start() and test() may throw; the communicator then fails.
 class Collective : public runtime::Task {
 public:
   virtual void start() = 0;
   virtual bool test() = 0; ///< true when complete
-  /// Whether test() will start a second part: nothing may start before it, or starts would differ between ranks.
+  /// Whether test() will start a further part: nothing may start before it, or starts would differ between ranks.
   virtual bool will_start_again() const { return false; }
+
   bool is_started = false;
-  std::string label; ///< "allgather of 640 f64"
+  Description description;
 };
 
 class OSTRAKA_API Communicator : public runtime::Progressable {
@@ -43,21 +62,32 @@ public:
   int rank() const { return rank_; }
   int size() const { return size_; }
   const std::string& name() const { return name_; }
+  /// Why it cannot be used any more; empty while it can.
+  const std::string& failure() const { return failure_; }
 
   // All operations are asynchronous on `stream` and collective: every rank of the group calls them in the same order
-  // with the same counts and types. `count` is in elements. Storage is kept alive until the operation is complete.
+  // with the same pieces, types and names. Counts and pieces are in elements; `pieces` has one segment per rank.
+  // Storage is kept alive until the operation is complete. With OSTRAKA_CHECK=1 the ranks compare each operation before
+  // it starts, and an operation that differs fails everywhere with RANKS_DISAGREE.
 
-  /// Gathers `count` elements of every rank into out[rank * count]. `in` may be this rank's place inside `out`.
-  void allgather(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype);
-  /// Sums or averages in[rank * count, +count) over the ranks into `out`, which may be that place inside `in`. bf16 is
-  /// summed in f32 in rank order and rounded once. NOT_SUPPORTED for f16, max and min.
-  void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype,
-                      Reduction reduction = Reduction::sum);
-  /// Reduces `count` elements in place, bf16 as in reduce_scatter; max and min of i64 only.
-  void allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype,
-                 Reduction reduction = Reduction::sum);
+  /// Brings piece k of rank k to `out`, the whole, on every rank. `in` is this rank's piece and may stand at its place
+  /// in `out`.
+  void allgather(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
+                 Name name = nullptr);
+  /// Reduces piece k of `in`, the whole, over the ranks into `out` of rank k, which may be that place inside `in`.
+  /// 16-bit types are reduced in f32 in rank order and rounded once. Throws TYPE_MISMATCH for the mean of integers.
+  void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
+                      layout::ReduceOp op, Name name = nullptr);
+  /// Reduces `count` elements in place, with the rules of reduce_scatter.
+  void allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype, layout::ReduceOp op,
+                 Name name = nullptr);
   /// Copies `bytes` bytes from `root` to all ranks.
-  void broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root);
+  void broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root, Name name = nullptr);
+  /// Sends parts of `in` and fills parts of `out`, which do not overlap: the k-th element sent to a rank is the k-th
+  /// that it receives from here. Transfers of a peer stand together. `agreement` is compared between the ranks when
+  /// they are checked.
+  void exchange(runtime::Stream& stream, Operand in, std::vector<Transfer> sends, Operand out,
+                std::vector<Transfer> receives, DType dtype, std::int64_t agreement, Name name = nullptr);
 
   void progress() noexcept final;
   std::string pending() const final;
@@ -66,23 +96,27 @@ public:
 protected:
   Communicator(std::string name, int rank, int size) : name_(std::move(name)), rank_(rank), size_(size) {}
 
-  virtual std::unique_ptr<Collective> make_allgather(Operand in, Operand out, std::int64_t count, DType dtype) = 0;
-  virtual std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, std::int64_t count, DType dtype,
-                                                          Reduction reduction) = 0;
+  virtual std::unique_ptr<Collective> make_allgather(Operand in, Operand out, const layout::Segments& pieces,
+                                                     DType dtype) = 0;
+  virtual std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces,
+                                                          DType dtype, layout::ReduceOp op) = 0;
   virtual std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t count, DType dtype,
-                                                     Reduction reduction) = 0;
+                                                     layout::ReduceOp op) = 0;
   virtual std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) = 0;
-
-  bool has_failed() const { return !failure_.empty(); }
+  virtual std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
+                                                    std::vector<Transfer> receives, DType dtype) = 0;
 
 private:
-  void enqueue(runtime::Stream& stream, std::unique_ptr<Collective> operation, std::string label);
+  void check_pieces(const char* operation, const layout::Segments& pieces) const;
+  template <class Make>
+  void enqueue(runtime::Stream& stream, Description description, Make&& make);
   void advance();
   void give_up(std::exception_ptr error) noexcept;
 
   std::string name_;
   int rank_;
   int size_;
+  std::int64_t sequence_ = 0;
   std::deque<std::shared_ptr<Collective>> fifo_;
   std::string failure_; ///< the first cause, once failed
 };

@@ -149,7 +149,7 @@ void FsdpContext::finish_backward() {
       drain_step();
       resources_->compute->wait(resources_->reduce->record());
     } catch (const Error& error) {
-      if (is_terminal(error.status()))
+      if (is_terminal(error))
         throw; // the others find out by themselves
       record_failure(error);
     } catch (const std::exception& error) {
@@ -161,7 +161,7 @@ void FsdpContext::finish_backward() {
     try {
       comm::agree_on_status(*resources_->communicators.all, failure);
     } catch (const Error& error) {
-      if (!is_terminal(error.status()))
+      if (!is_terminal(error))
         end_pass(true);
       throw;
     }

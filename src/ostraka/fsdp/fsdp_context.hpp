@@ -85,8 +85,11 @@ private:
   void drain_step();
   void end_pass(bool failed);
 
-  static bool is_terminal(Status status) {
-    return status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED;
+  // Whether nothing can be communicated any more after `error`.
+  bool is_terminal(const Error& error) const {
+    const Status status = error.status();
+    return status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED ||
+           resources_->communicators.have_failed();
   }
 
   // Runs an operation that communicates; a failure of the communication itself ends the context.
@@ -111,7 +114,7 @@ void FsdpContext::communicate(Body&& body) {
   try {
     body();
   } catch (const Error& error) {
-    if (is_terminal(error.status()))
+    if (is_terminal(error))
       terminal_cause_ = error.what();
     throw;
   }

@@ -54,6 +54,8 @@ ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string
   const RecipePlacements& placements = resources_->placements;
   const layout::Placements everywhere(mesh->dims(), layout::replicate());
   layout_ = plan_layout(specs_, mesh->size(), alignment_of(storage, compute_dtype_, main));
+  const std::string name =
+      full_name(0) + (specs_.size() > 1 ? " and " + std::to_string(specs_.size() - 1) + " more" : "");
 
   main_weight_ = DBuffer(mesh, placements.optimizer, layout_, main, {arena, Kind::parameters});
   model_weight_ = main == storage && placements.parameter == placements.optimizer
@@ -65,9 +67,12 @@ ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string
   whole_ = storage == compute_dtype_
                ? gathered_
                : DBuffer(mesh, everywhere, layout_, compute_dtype_, {arena, Kind::transient, false});
+  for (DBuffer* buffer : {&main_weight_, &model_weight_, &gathered_, &whole_})
+    buffer->set_name(name);
   if (!is_trainable())
     return;
   main_gradient_ = DBuffer(mesh, placements.optimizer, layout_, main, {arena, Kind::gradients});
+  main_gradient_.set_name("gradient of " + name);
   if (has_persistent_partial())
     partial_ = main_gradient_.view(placements.gradient);
 }
@@ -146,6 +151,7 @@ void ParameterGroup::bind_slot() {
   slot_ = resources_->slots.acquire();
   const layout::Placements whole(resources_->mesh->dims(), layout::partial(resources_->config.reduction));
   partial_ = DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, layout_, compute_dtype_);
+  partial_.set_name(*main_gradient_.name());
   buffer::clear_padding(partial_, *resources_->compute);
 }
 

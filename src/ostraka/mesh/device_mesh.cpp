@@ -10,16 +10,17 @@
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace ostraka::mesh {
 
 namespace {
 
-std::shared_ptr<comm::Communicator> wrap(MPI_Comm group, const std::string& name) {
+std::shared_ptr<comm::Communicator> wrap(MPI_Comm group, const std::string& name, comm::MpiSettings settings) {
   int size = 0;
   MPI_Comm_size(group, &size);
   if (size > 1)
-    return comm::make_mpi_communicator(group, name);
+    return comm::make_mpi_communicator(group, name, settings);
   MPI_Comm_free(&group); // a group of one needs no messages
   return comm::make_self_communicator(name);
 }
@@ -45,6 +46,12 @@ void check_arguments(int size, const std::vector<int>& sizes, const std::vector<
 }
 
 } // namespace
+
+bool Communicators::have_failed() const {
+  const auto has_failed = [](const auto& communicator) { return !communicator->failure().empty(); };
+  return (all != nullptr && has_failed(all)) || std::any_of(gather.begin(), gather.end(), has_failed) ||
+         std::any_of(reduce.begin(), reduce.end(), has_failed);
+}
 
 void require_mpi(const char* operation) {
   int initialized = 0, finalized = 0;
@@ -74,13 +81,16 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
   MPI_Comm_size(group_, &size_);
   MPI_Comm for_all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &for_all), "mesh: MPI_Comm_dup");
-  communicators_.all = wrap(for_all, "mesh");
+  // The ranks have not agreed on settings yet, so this communicator uses none of them.
+  communicators_.all = wrap(for_all, "mesh", {false, std::numeric_limits<int>::max()});
   try {
     comm::together(*communicators_.all, [&] { check_arguments(size_, sizes_, names_); });
     Hash hash;
     for (std::size_t axis = 0; axis < sizes_.size(); ++axis)
       hash.add(sizes_[axis]).add(names_[axis]);
     comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
+    comm::agree_on_value(*communicators_.all, Hash().add(settings_.checks).add(settings_.count_limit).value(),
+                         "mesh: OSTRAKA_CHECK and OSTRAKA_COUNT_LIMIT");
   } catch (...) {
     MPI_Comm_free(&group_);
     throw;
@@ -108,6 +118,12 @@ DeviceMesh::~DeviceMesh() {
   MPI_Finalized(&finalized);
   if (finalized == 0)
     MPI_Comm_free(&group_);
+}
+
+bool DeviceMesh::is_congruent(const DeviceMesh& other) const {
+  int result = MPI_UNEQUAL;
+  MPI_Comm_compare(group_, other.group_, &result);
+  return result == MPI_IDENT || result == MPI_CONGRUENT;
 }
 
 void DeviceMesh::require_axis(int axis) const {
@@ -145,14 +161,14 @@ Communicators DeviceMesh::make_communicators(const std::string& owner) const {
   Communicators result;
   MPI_Comm all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &all), "mesh: MPI_Comm_dup");
-  result.all = wrap(all, owner);
+  result.all = wrap(all, owner, settings_);
   for (int axis = 0, stride = size_; axis < dims(); ++axis) {
     stride /= sizes_[axis];
     const int color = rank_ - coordinates_[axis] * stride; // the rank that stands at coordinate 0 of this line
     for (auto [purpose, list] : {std::pair{"gather", &result.gather}, std::pair{"reduce", &result.reduce}}) {
       MPI_Comm line = MPI_COMM_NULL;
       comm::check_mpi(MPI_Comm_split(group_, color, coordinates_[axis], &line), "mesh: MPI_Comm_split");
-      list->push_back(wrap(line, owner + " " + names_[axis] + " " + purpose));
+      list->push_back(wrap(line, owner + " " + names_[axis] + " " + purpose, settings_));
     }
   }
   return result;

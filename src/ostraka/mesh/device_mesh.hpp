@@ -4,6 +4,7 @@
 
 #include <ostraka/base/export.hpp>
 #include <ostraka/comm/communicator.hpp>
+#include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/layout/global_layout.hpp>
 #include <ostraka/memory/arena.hpp>
 
@@ -21,6 +22,9 @@ struct Communicators {
   std::shared_ptr<comm::Communicator> all;
   std::vector<std::shared_ptr<comm::Communicator>> gather; ///< [axis]
   std::vector<std::shared_ptr<comm::Communicator>> reduce; ///< [axis]
+
+  /// Whether one of them cannot be used any more.
+  bool have_failed() const;
 };
 
 /// Throws INVALID_STATE naming `operation` unless MPI is initialised and not finalised.
@@ -38,6 +42,9 @@ public:
   ~DeviceMesh();
   DeviceMesh(const DeviceMesh&) = delete;
   DeviceMesh& operator=(const DeviceMesh&) = delete;
+
+  /// Whether the ranks of `other` are the same processes in the same order. Local.
+  bool is_congruent(const DeviceMesh& other) const;
 
   int dims() const { return static_cast<int>(sizes_.size()); }
   int size() const { return size_; }
@@ -67,6 +74,7 @@ private:
   std::vector<int> sizes_;
   std::vector<int> coordinates_;
   std::vector<std::string> names_;
+  comm::MpiSettings settings_ = comm::MpiSettings::from_environment(); ///< of all communicators made here
   Communicators communicators_;
   std::shared_ptr<memory::Arena> arena_;
 };

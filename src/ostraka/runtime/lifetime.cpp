@@ -18,6 +18,7 @@ void initialize() {
   if (starts == 0) {
     environment::timeout_seconds(); // a malformed variable is found here, not in the middle of a step
     environment::log_level();
+    environment::count_limit();
     expect(!Kokkos::is_finalized(), Status::INVALID_STATE,
            "initialize: Kokkos was already finalised in this process and cannot start again");
     if (!Kokkos::is_initialized()) {

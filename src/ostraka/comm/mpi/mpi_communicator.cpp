@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/checked.hpp>
-#include <ostraka/comm/mpi/impl/mpi_collectives.hpp>
+#include <ostraka/base/environment.hpp>
+#include <ostraka/base/error.hpp>
+#include <ostraka/comm/mpi/impl/mpi_collective.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 
 #include <utility>
@@ -16,59 +17,74 @@ void check_mpi(int code, const std::string& operation) {
   fail(Status::COMMUNICATION, operation, ": ", std::string(text, static_cast<std::size_t>(length)));
 }
 
+MpiSettings MpiSettings::from_environment() { return {environment::check(), environment::count_limit()}; }
+
 namespace {
 
-bool is_16_bit(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+// Cuts that differ by one element at most.
+layout::Segments even_pieces(std::int64_t count, int ranks) {
+  layout::Segments pieces;
+  pieces.append(count % ranks, count / ranks + 1);
+  pieces.append(ranks - count % ranks, count / ranks);
+  return pieces;
+}
 
 class MpiCommunicator final : public Communicator {
 public:
-  MpiCommunicator(MPI_Comm group, std::string name, int rank, int size)
-      : Communicator(std::move(name), rank, size), group_(group) {}
+  MpiCommunicator(impl::GroupPtr group, std::string name)
+      : Communicator(std::move(name), group->rank, group->size), group_(std::move(group)) {}
 
   ~MpiCommunicator() override {
     abandon(name() + ": destroyed with operations in flight"); // their memory must outlive them
     int finalized = 0;
     MPI_Finalized(&finalized);
-    if (finalized == 0 && !has_failed()) // a failed group may have requests in flight
-      MPI_Comm_free(&group_);
+    if (finalized == 0 && failure().empty()) // a failed group may have requests in flight
+      MPI_Comm_free(&group_->comm);
   }
 
 protected:
-  std::unique_ptr<Collective> make_allgather(Operand in, Operand out, std::int64_t count, DType dtype) override {
-    return std::make_unique<impl::AllGather>(group_, std::move(in), std::move(out), count, dtype);
+  std::unique_ptr<Collective> make_allgather(Operand in, Operand out, const layout::Segments& pieces,
+                                             DType dtype) override {
+    return checked(impl::make_allgather(group_, std::move(in), std::move(out), pieces, dtype));
   }
-  std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, std::int64_t count, DType dtype,
-                                                  Reduction reduction) override {
-    if (is_16_bit(dtype))
-      return std::make_unique<impl::Sum16>(group_, std::move(in), std::move(out),
-                                           multiply(count, size(), "reduce-scatter: count"), reduction, false,
-                                           scratch_);
-    return std::make_unique<impl::ReduceScatter>(group_, std::move(in), std::move(out), count, dtype, reduction,
-                                                 scratch_);
+  std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces, DType dtype,
+                                                  layout::ReduceOp op) override {
+    if (impl::is_native(dtype, op) && pieces.size() <= group_->settings.count_limit)
+      return checked(impl::make_native_reduce_scatter(group_, std::move(in), std::move(out), pieces, dtype, op));
+    return checked(impl::make_exchange_reduce(group_, std::move(in), std::move(out), pieces, dtype, op, false));
   }
   std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t count, DType dtype,
-                                             Reduction reduction) override {
-    if (is_16_bit(dtype))
-      return std::make_unique<impl::Sum16>(group_, data, data, count, reduction, true, scratch_);
-    return std::make_unique<impl::AllReduce>(group_, std::move(data), count, dtype, reduction);
+                                             layout::ReduceOp op) override {
+    if (impl::is_native(dtype, op))
+      return checked(impl::make_native_allreduce(group_, std::move(data), count, dtype, op));
+    return checked(impl::make_exchange_reduce(group_, data, data, even_pieces(count, size()), dtype, op, true));
   }
   std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) override {
-    return std::make_unique<impl::Broadcast>(group_, std::move(data), bytes, root);
+    return checked(impl::make_broadcast(group_, std::move(data), bytes, root));
+  }
+  std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
+                                            std::vector<Transfer> receives, DType dtype) override {
+    return checked(
+        impl::make_exchange(group_, std::move(in), std::move(sends), std::move(out), std::move(receives), dtype));
   }
 
 private:
-  MPI_Comm group_;
-  impl::SharedScratch scratch_ = std::make_shared<impl::ScratchPool>();
+  std::unique_ptr<Collective> checked(std::unique_ptr<Collective> operation) const {
+    return group_->settings.checks ? impl::make_checked(group_, std::move(operation)) : std::move(operation);
+  }
+
+  impl::GroupPtr group_;
 };
 
 } // namespace
 
-std::shared_ptr<Communicator> make_mpi_communicator(MPI_Comm group, std::string name) {
+std::shared_ptr<Communicator> make_mpi_communicator(MPI_Comm group, std::string name, MpiSettings settings) {
   check_mpi(MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN), "communicator " + name);
   int rank = 0, size = 0;
   check_mpi(MPI_Comm_rank(group, &rank), "communicator " + name);
   check_mpi(MPI_Comm_size(group, &size), "communicator " + name);
-  return std::make_shared<MpiCommunicator>(group, std::move(name), rank, size);
+  return std::make_shared<MpiCommunicator>(std::make_shared<impl::Group>(impl::Group{group, rank, size, settings, {}}),
+                                           std::move(name));
 }
 
 } // namespace ostraka::comm

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/comm/backend.hpp>
+#include <ostraka/comm/impl/own_transfers.hpp>
 
 #include <cstring>
 
@@ -23,23 +24,45 @@ private:
   std::int64_t bytes_;
 };
 
+class Exchange final : public Collective {
+public:
+  Exchange(Operand in, std::vector<Transfer> sends, Operand out, std::vector<Transfer> receives, std::int64_t width)
+      : in_(std::move(in)), sends_(std::move(sends)), out_(std::move(out)), receives_(std::move(receives)),
+        width_(width) {}
+  void start() override { impl::copy_own(0, in_.data(), sends_, out_.data(), receives_, width_); }
+  bool test() override { return true; }
+
+private:
+  Operand in_;
+  std::vector<Transfer> sends_;
+  Operand out_;
+  std::vector<Transfer> receives_;
+  std::int64_t width_;
+};
+
 class SelfCommunicator final : public Communicator {
 public:
   explicit SelfCommunicator(std::string name) : Communicator(std::move(name), 0, 1) {}
 
 protected:
-  std::unique_ptr<Collective> make_allgather(Operand in, Operand out, std::int64_t count, DType dtype) override {
-    return std::make_unique<Copy>(std::move(in), std::move(out), count * size_of(dtype));
+  std::unique_ptr<Collective> make_allgather(Operand in, Operand out, const layout::Segments& pieces,
+                                             DType dtype) override {
+    return std::make_unique<Copy>(std::move(in), std::move(out), pieces.size() * size_of(dtype));
   }
-  std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, std::int64_t count, DType dtype,
-                                                  Reduction) override {
-    return std::make_unique<Copy>(std::move(in), std::move(out), count * size_of(dtype));
+  std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces, DType dtype,
+                                                  layout::ReduceOp) override {
+    return std::make_unique<Copy>(std::move(in), std::move(out), pieces.size() * size_of(dtype));
   }
-  std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t, DType, Reduction) override {
+  std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t, DType, layout::ReduceOp) override {
     return std::make_unique<Copy>(data, data, 0);
   }
   std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t, int) override {
     return std::make_unique<Copy>(data, data, 0);
+  }
+  std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
+                                            std::vector<Transfer> receives, DType dtype) override {
+    return std::make_unique<Exchange>(std::move(in), std::move(sends), std::move(out), std::move(receives),
+                                      size_of(dtype));
   }
 };
 

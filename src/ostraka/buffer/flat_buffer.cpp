@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/checked.hpp>
+#include <ostraka/buffer/flat_buffer.hpp>
+#include <ostraka/buffer/impl/kernels.hpp>
+
+#include <utility>
+
+namespace ostraka::buffer {
+
+FlatBuffer::FlatBuffer(MeshPtr mesh, std::vector<layout::Shape> shapes, DType dtype, int axis)
+    : mesh_(std::move(mesh)), shapes_(std::move(shapes)), dtype_(dtype), axis_(axis) {
+  expect(mesh_ != nullptr, Status::INVALID_ARGUMENT, "flat buffer: the mesh is null");
+  const int ranks = mesh_->axis_size(axis_);
+  std::int64_t numel = 0;
+  for (const layout::Shape& shape : shapes_) {
+    offsets_.push_back(numel);
+    numel = add(numel, layout::numel(shape), "flat buffer: number of elements");
+  }
+  const std::int64_t padded = round_up(numel, ranks, "flat buffer: padded number of elements");
+  pieces_ = layout::Segments::equal(ranks, padded / ranks);
+  const std::int64_t bytes = multiply(padded, size_of(dtype_), "flat buffer: bytes");
+  storage_ = std::make_shared<memory::Storage>(mesh_->arena(), bytes, memory::Kind::other);
+  runtime::make_host_compute_stream()->launch("fill_zero", [&](const runtime::Execution& execution) {
+    kernels::fill_zero(execution, storage_->data(), bytes);
+  });
+}
+
+FlatBuffer::View FlatBuffer::view(int index) const {
+  expect(index >= 0 && index < num_tensors(), Status::INVALID_ARGUMENT, "flat buffer: expected a tensor in [0, ",
+         num_tensors(), "), found ", index);
+  return {storage_->data() + offsets_[static_cast<std::size_t>(index)] * size_of(dtype_),
+          shapes_[static_cast<std::size_t>(index)]};
+}
+
+std::vector<FlatBuffer::View> FlatBuffer::views() const {
+  std::vector<View> result;
+  for (int i = 0; i < num_tensors(); ++i)
+    result.push_back(view(i));
+  return result;
+}
+
+comm::Operand FlatBuffer::shard() const {
+  return {storage_, pieces_.begin(mesh_->coordinate(axis_)) * size_of(dtype_)};
+}
+
+void* FlatBuffer::local_shard() const { return shard().data(); }
+void* FlatBuffer::data() const { return storage_->data(); }
+
+void FlatBuffer::reduce_scatter() {
+  mesh_->communicators().reduce[axis_]->reduce_scatter(*runtime::make_host_compute_stream(), whole(), shard(), pieces_,
+                                                       dtype_, layout::ReduceOp::sum);
+}
+
+void FlatBuffer::all_gather() {
+  mesh_->communicators().gather[axis_]->allgather(*runtime::make_host_compute_stream(), shard(), whole(), pieces_,
+                                                  dtype_);
+}
+
+} // namespace ostraka::buffer

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operations of the MPI back end share. They are tasks over nonblocking MPI calls whose counts and
+// displacements stay within the count limit; larger operations take several calls.
+#pragma once
+
+#include <ostraka/comm/communicator.hpp>
+#include <ostraka/comm/mpi/mpi_communicator.hpp>
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace ostraka::comm::impl {
+
+/// Scratch memory of one communicator, kept between operations so that a steady step allocates none. Every operation in
+/// flight has a piece of its own.
+class ScratchPool {
+public:
+  std::vector<std::byte> take(std::int64_t bytes);
+  void give_back(std::vector<std::byte> piece) { free_.push_back(std::move(piece)); }
+
+private:
+  std::vector<std::vector<std::byte>> free_;
+};
+
+struct Group {
+  MPI_Comm comm;
+  int rank;
+  int size;
+  MpiSettings settings;
+  ScratchPool scratch;
+};
+using GroupPtr = std::shared_ptr<Group>;
+
+class MpiCollective : public Collective {
+protected:
+  explicit MpiCollective(GroupPtr group) : group_(std::move(group)) {}
+  void check(int code) const {
+    if (code != MPI_SUCCESS)
+      check_mpi(code, description.text());
+  }
+
+  GroupPtr group_;
+};
+
+MPI_Datatype mpi_type(DType dtype);
+
+/// Whether MPI reduces the type itself, and rightly: 16-bit floats it does not know, and minimum and maximum of
+/// unsigned types are wrong in Open MPI 4.1.4 and MPICH 4.0.2 (spec/backends.md, fact 10).
+bool is_native(DType dtype, layout::ReduceOp op);
+
+std::unique_ptr<Collective> make_allgather(GroupPtr group, Operand in, Operand out, const layout::Segments& pieces,
+                                           DType dtype);
+std::unique_ptr<Collective> make_exchange(GroupPtr group, Operand in, std::vector<Transfer> sends, Operand out,
+                                          std::vector<Transfer> receives, DType dtype);
+
+/// MPI's own reduction of at most the count limit in all.
+std::unique_ptr<Collective> make_native_reduce_scatter(GroupPtr group, Operand in, Operand out,
+                                                       const layout::Segments& pieces, DType dtype,
+                                                       layout::ReduceOp op);
+std::unique_ptr<Collective> make_native_allreduce(GroupPtr group, Operand data, std::int64_t count, DType dtype,
+                                                  layout::ReduceOp op);
+std::unique_ptr<Collective> make_broadcast(GroupPtr group, Operand data, std::int64_t bytes, int root);
+
+/// Our own reduction: every rank receives its piece of each peer and reduces them in rank order, in bounded scratch;
+/// any type and size. With `gather` the results then go to all ranks.
+std::unique_ptr<Collective> make_exchange_reduce(GroupPtr group, Operand in, Operand out, layout::Segments pieces,
+                                                 DType dtype, layout::ReduceOp op, bool gather);
+
+/// Compares the descriptions of the ranks, then runs `operation`.
+std::unique_ptr<Collective> make_checked(GroupPtr group, std::unique_ptr<Collective> operation);
+
+} // namespace ostraka::comm::impl
