@@ -13,17 +13,35 @@ bool check() {
   return text != nullptr && std::string_view(text) != "0" && std::string_view(text) != "";
 }
 
-std::int64_t count_limit() {
-  constexpr std::int64_t largest = std::numeric_limits<std::int32_t>::max();
-  const char* text = std::getenv("OSTRAKA_COUNT_LIMIT");
+namespace {
+
+// A whole number, or `unset` where the variable is not set.
+std::int64_t number(const char* variable, std::int64_t least, std::int64_t largest, std::int64_t unset) {
+  const char* text = std::getenv(variable);
   if (text == nullptr || *text == '\0')
-    return largest;
+    return unset;
   char* end = nullptr;
-  const std::int64_t limit = std::strtoll(text, &end, 10);
-  expect(*end == '\0' && limit >= 1 && limit <= largest, Status::INVALID_ARGUMENT,
-         "OSTRAKA_COUNT_LIMIT: expected a number from 1 to ", largest, ", found '", text, "'");
-  return limit;
+  const std::int64_t value = std::strtoll(text, &end, 10);
+  expect(*end == '\0' && value >= least && value <= largest, Status::INVALID_ARGUMENT, variable,
+         ": expected a number from ", least, " to ", largest, ", found '", text, "'");
+  return value;
 }
+
+constexpr std::int64_t largest_count = std::numeric_limits<std::int32_t>::max();
+
+} // namespace
+
+Backend backend() {
+  const char* text = std::getenv("OSTRAKA_BACKEND");
+  const std::string_view name = text == nullptr ? "node" : text;
+  expect(name == "node" || name == "mpi", Status::INVALID_ARGUMENT, "OSTRAKA_BACKEND: expected node or mpi, found '",
+         name, "'");
+  return name == "node" ? Backend::node : Backend::mpi;
+}
+
+int ranks_per_node() { return static_cast<int>(number("OSTRAKA_RANKS_PER_NODE", 1, largest_count, 0)); }
+
+std::int64_t count_limit() { return number("OSTRAKA_COUNT_LIMIT", 1, largest_count, largest_count); }
 
 double timeout_seconds() {
   const char* text = std::getenv("OSTRAKA_TIMEOUT_S");

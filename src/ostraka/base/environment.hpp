@@ -13,6 +13,13 @@ namespace ostraka::environment {
 /// between the ranks before it starts. Default off.
 OSTRAKA_API bool check();
 
+/// OSTRAKA_BACKEND: node (default: ranks of a node share memory, MPI carries the rest) or mpi (MPI carries everything).
+enum class Backend { node, mpi };
+OSTRAKA_API Backend backend();
+
+/// OSTRAKA_RANKS_PER_NODE: cuts a machine into pretend nodes of so many consecutive ranks, for tests; 0, the default: no.
+OSTRAKA_API int ranks_per_node();
+
 /// OSTRAKA_COUNT_LIMIT: elements that one MPI call may count, from 1 to the default, 2^31 - 1; larger operations take
 /// several calls. For tests.
 OSTRAKA_API std::int64_t count_limit();

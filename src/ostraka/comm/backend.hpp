@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a back end offers to the mesh: communicators and the arena that fits them.
+// What the back ends offer to the mesh: communicators and the arenas that fit them.
 #pragma once
 
 #include <ostraka/comm/communicator.hpp>
+#include <ostraka/comm/mpi/mpi_communicator.hpp>
+#include <ostraka/comm/node/node.hpp>
 #include <ostraka/memory/arena.hpp>
 
 #include <memory>
@@ -10,10 +12,34 @@
 
 namespace ostraka::comm {
 
+/// Equal on all ranks of a mesh.
+struct Settings {
+  MpiSettings mpi;
+  bool shares_nodes = true; ///< the node back end, where ranks share a node
+  int ranks_per_node = 0;   ///< of pretend nodes; 0: real ones
+
+  /// What the environment says.
+  static Settings from_environment();
+  /// Equal for equal settings.
+  std::int64_t hash() const;
+};
+
 /// A group of this process alone: copies, no message passing.
 OSTRAKA_API std::shared_ptr<Communicator> make_self_communicator(std::string name);
 
-/// An arena for buffers that the ranks of `group` communicate. Collective over the group.
-OSTRAKA_API std::shared_ptr<memory::Arena> make_arena(Communicator& group);
+/// The node of this rank and the arena that its ranks share; node is null where nothing is shared, with one line in the
+/// log where /dev/shm was the reason. Collective over `group`.
+struct Home {
+  std::shared_ptr<const Node> node;
+  std::shared_ptr<memory::Arena> arena;
+};
+OSTRAKA_API Home make_home(MPI_Comm group, const Settings& settings);
+
+/// A further arena. Collective over the node.
+OSTRAKA_API std::shared_ptr<memory::Arena> make_arena(const Home& home);
+
+/// The back end that fits: one rank, ranks of one node, or any. Takes over `group`. Collective over `group`.
+OSTRAKA_API std::shared_ptr<Communicator> make_communicator(MPI_Comm group, const std::string& name, const Home& home,
+                                                            const Settings& settings);
 
 } // namespace ostraka::comm

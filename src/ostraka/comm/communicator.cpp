@@ -119,6 +119,7 @@ void Communicator::progress() noexcept {
     advance();
   } catch (...) {
     give_up(std::current_exception());
+    tell_peers(failure_);
   }
 }
 

@@ -106,6 +106,9 @@ protected:
   virtual std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
                                                     std::vector<Transfer> receives, DType dtype) = 0;
 
+  /// Called when an operation fails, not when a wait times out, which happens to all ranks by itself.
+  virtual void tell_peers(const std::string& cause) noexcept { static_cast<void>(cause); }
+
 private:
   void check_pieces(const char* operation, const layout::Segments& pieces) const;
   template <class Make>

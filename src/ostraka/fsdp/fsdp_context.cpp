@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/hash.hpp>
 #include <ostraka/comm/agreement.hpp>
-#include <ostraka/comm/backend.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
@@ -50,7 +49,7 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
 
 FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
   mesh::Communicators communicators = mesh->make_communicators("fsdp context");
-  auto arena = comm::make_arena(*communicators.all);
+  auto arena = mesh->make_arena();
   const auto placements = placements_of(config.recipe, mesh->dims(), config.reduction);
   resources_ = std::make_shared<Resources>(
       Resources{std::move(mesh), config, placements, std::move(communicators), arena,

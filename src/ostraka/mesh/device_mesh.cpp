@@ -16,15 +16,6 @@ namespace ostraka::mesh {
 
 namespace {
 
-std::shared_ptr<comm::Communicator> wrap(MPI_Comm group, const std::string& name, comm::MpiSettings settings) {
-  int size = 0;
-  MPI_Comm_size(group, &size);
-  if (size > 1)
-    return comm::make_mpi_communicator(group, name, settings);
-  MPI_Comm_free(&group); // a group of one needs no messages
-  return comm::make_self_communicator(name);
-}
-
 void check_arguments(int size, const std::vector<int>& sizes, const std::vector<std::string>& names) {
   expect(!sizes.empty(), Status::INVALID_ARGUMENT, "mesh: expected at least one axis, found none");
   std::int64_t product = 1;
@@ -82,15 +73,15 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
   MPI_Comm for_all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &for_all), "mesh: MPI_Comm_dup");
   // The ranks have not agreed on settings yet, so this communicator uses none of them.
-  communicators_.all = wrap(for_all, "mesh", {false, std::numeric_limits<int>::max()});
+  communicators_.all = comm::make_mpi_communicator(for_all, "mesh", {false, std::numeric_limits<int>::max()});
   try {
     comm::together(*communicators_.all, [&] { check_arguments(size_, sizes_, names_); });
     Hash hash;
     for (std::size_t axis = 0; axis < sizes_.size(); ++axis)
       hash.add(sizes_[axis]).add(names_[axis]);
     comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
-    comm::agree_on_value(*communicators_.all, Hash().add(settings_.checks).add(settings_.count_limit).value(),
-                         "mesh: OSTRAKA_CHECK and OSTRAKA_COUNT_LIMIT");
+    comm::agree_on_value(*communicators_.all, settings_.hash(),
+                         "mesh: OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
   } catch (...) {
     MPI_Comm_free(&group_);
     throw;
@@ -100,8 +91,8 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
     coordinates_[axis] = rest % sizes_[axis];
     rest /= sizes_[axis];
   }
+  home_ = comm::make_home(group_, settings_);
   communicators_ = make_communicators("mesh");
-  arena_ = comm::make_arena(*communicators_.all);
   if (rank_ == 0)
     log::info("version " OSTRAKA_VERSION_STRING ", " + describe());
 }
@@ -161,14 +152,14 @@ Communicators DeviceMesh::make_communicators(const std::string& owner) const {
   Communicators result;
   MPI_Comm all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &all), "mesh: MPI_Comm_dup");
-  result.all = wrap(all, owner, settings_);
+  result.all = comm::make_communicator(all, owner, home_, settings_);
   for (int axis = 0, stride = size_; axis < dims(); ++axis) {
     stride /= sizes_[axis];
     const int color = rank_ - coordinates_[axis] * stride; // the rank that stands at coordinate 0 of this line
     for (auto [purpose, list] : {std::pair{"gather", &result.gather}, std::pair{"reduce", &result.reduce}}) {
       MPI_Comm line = MPI_COMM_NULL;
       comm::check_mpi(MPI_Comm_split(group_, color, coordinates_[axis], &line), "mesh: MPI_Comm_split");
-      list->push_back(wrap(line, owner + " " + names_[axis] + " " + purpose, settings_));
+      list->push_back(comm::make_communicator(line, owner + " " + names_[axis] + " " + purpose, home_, settings_));
     }
   }
   return result;

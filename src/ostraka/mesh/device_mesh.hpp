@@ -3,8 +3,8 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/comm/backend.hpp>
 #include <ostraka/comm/communicator.hpp>
-#include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/layout/global_layout.hpp>
 #include <ostraka/memory/arena.hpp>
 
@@ -58,10 +58,13 @@ public:
 
   /// The mesh's own communicators, used by operations that name none, and the arena of what is created on it.
   const Communicators& communicators() const { return communicators_; }
-  const std::shared_ptr<memory::Arena>& arena() const { return arena_; }
+  const std::shared_ptr<memory::Arena>& arena() const { return home_.arena; }
 
   /// New communicators for `owner`, whose name shows in messages. Collective over the mesh.
   Communicators make_communicators(const std::string& owner) const;
+
+  /// A new arena that fits the communicators. Collective over the mesh.
+  std::shared_ptr<memory::Arena> make_arena() const { return comm::make_arena(home_); }
 
 private:
   DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names);
@@ -74,9 +77,9 @@ private:
   std::vector<int> sizes_;
   std::vector<int> coordinates_;
   std::vector<std::string> names_;
-  comm::MpiSettings settings_ = comm::MpiSettings::from_environment(); ///< of all communicators made here
+  comm::Settings settings_ = comm::Settings::from_environment(); ///< of all communicators made here
+  comm::Home home_;
   Communicators communicators_;
-  std::shared_ptr<memory::Arena> arena_;
 };
 
 } // namespace ostraka::mesh

@@ -19,6 +19,8 @@ void initialize() {
     environment::timeout_seconds(); // a malformed variable is found here, not in the middle of a step
     environment::log_level();
     environment::count_limit();
+    environment::backend();
+    environment::ranks_per_node();
     expect(!Kokkos::is_finalized(), Status::INVALID_STATE,
            "initialize: Kokkos was already finalised in this process and cannot start again");
     if (!Kokkos::is_initialized()) {

@@ -1,95 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of our own, for what MPI does not know, does wrongly or cannot count. Rounds of bounded size: every rank
 // receives its part from each peer, reduces them in rank order and rounds once.
-#include <ostraka/base/float16.hpp>
+#include <ostraka/comm/impl/reduce.hpp>
 #include <ostraka/comm/mpi/impl/mpi_collective.hpp>
 
 #include <algorithm>
-#include <array>
-#include <type_traits>
 
 namespace ostraka::comm::impl {
 
 namespace {
 
 constexpr std::int64_t scratch_bytes = std::int64_t{1} << 25; // per round; more rounds beyond that
-
-// The type in which values of T are added up.
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
-
-// Integers wrap around, as MPI's do.
-template <class W>
-using Modular = typename std::conditional_t<std::is_integral_v<W>, std::make_unsigned<W>, std::type_identity<W>>::type;
-
-template <class W>
-void combine(W* total, const W* values, std::int64_t count, layout::ReduceOp op) {
-  switch (op) {
-  case layout::ReduceOp::sum:
-  case layout::ReduceOp::mean:
-    for (std::int64_t i = 0; i < count; ++i)
-      total[i] = static_cast<W>(static_cast<Modular<W>>(total[i]) + static_cast<Modular<W>>(values[i]));
-    return;
-  case layout::ReduceOp::max:
-    for (std::int64_t i = 0; i < count; ++i)
-      total[i] = std::max(total[i], values[i]);
-    return;
-  case layout::ReduceOp::min:
-    for (std::int64_t i = 0; i < count; ++i)
-      total[i] = std::min(total[i], values[i]);
-    return;
-  case layout::ReduceOp::prod:
-    for (std::int64_t i = 0; i < count; ++i)
-      total[i] = static_cast<W>(static_cast<Modular<W>>(total[i]) * static_cast<Modular<W>>(values[i]));
-    return;
-  }
-}
-
-// out[i] = the reduction of sources[0][i], sources[1][i], ... in this order, by blocks that stay in the first cache.
-template <class T>
-void reduce(const std::vector<const std::byte*>& sources, std::byte* out, std::int64_t count, layout::ReduceOp op) {
-  constexpr std::int64_t block = 1024;
-  std::array<Wide<T>, block> total, values;
-  auto* results = reinterpret_cast<T*>(out);
-  for (std::int64_t begin = 0; begin < count; begin += block) {
-    const std::int64_t size = std::min(block, count - begin);
-    for (std::size_t k = 0; k < sources.size(); ++k) {
-      const T* source = reinterpret_cast<const T*>(sources[k]) + begin;
-      Wide<T>* target = k == 0 ? total.data() : values.data();
-      for (std::int64_t i = 0; i < size; ++i)
-        target[i] = static_cast<Wide<T>>(source[i]);
-      if (k > 0)
-        combine(total.data(), values.data(), size, op);
-    }
-    if (op == layout::ReduceOp::mean)
-      for (std::int64_t i = 0; i < size; ++i)
-        total[i] = static_cast<Wide<T>>(total[i] / static_cast<Wide<T>>(sources.size()));
-    for (std::int64_t i = 0; i < size; ++i)
-      results[begin + i] = static_cast<T>(total[i]);
-  }
-}
-
-using Reduce = void (*)(const std::vector<const std::byte*>&, std::byte*, std::int64_t, layout::ReduceOp);
-
-Reduce reduce_of(DType dtype) {
-  switch (dtype) {
-  case DType::f64:
-    return reduce<double>;
-  case DType::f32:
-    return reduce<float>;
-  case DType::bf16:
-    return reduce<bfloat16>;
-  case DType::f16:
-    return reduce<float16>;
-  case DType::i64:
-    return reduce<std::int64_t>;
-  case DType::i32:
-    return reduce<std::int32_t>;
-  case DType::u8:
-    return reduce<std::uint8_t>;
-  }
-  return nullptr;
-}
 
 class ExchangeReduce final : public MpiCollective {
 public:
@@ -184,7 +105,8 @@ private:
       place += reduced.size() * width;
     }
     const std::int64_t first = gather_ ? reduced.begin : reduced.begin - own_.begin;
-    reduce_of(dtype_)(sources_, out_.data() + first * width, reduced.size(), op_);
+    std::byte* out = out_.data() + first * width;
+    reduce(dtype_, op_, sources_, {&out, 1}, reduced.size());
   }
 
   static constexpr int tag = 2;

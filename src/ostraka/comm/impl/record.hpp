@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A description as ranks exchange it to compare what each of them is about to do.
+#pragma once
+
+#include <ostraka/base/error.hpp>
+#include <ostraka/comm/communicator.hpp>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace ostraka::comm::impl {
+
+/// Names longer than their array agree when their begins do.
+struct Record {
+  Record() = default;
+  explicit Record(const Description& from) : count(from.count), detail(from.detail) {
+    dtype = static_cast<std::int32_t>(from.dtype);
+    op = static_cast<std::int32_t>(from.op);
+    std::strncpy(operation.data(), from.operation, operation.size() - 1);
+    if (from.name != nullptr)
+      std::strncpy(name.data(), from.name->c_str(), name.size() - 1);
+  }
+
+  // An exchange moves other counts on every rank.
+  bool agrees(const Record& other) const {
+    const bool counts_agree = count == other.count || std::string_view(operation.data()) == "exchange";
+    return operation == other.operation && name == other.name && counts_agree && detail == other.detail &&
+           dtype == other.dtype && op == other.op;
+  }
+
+  std::string text() const {
+    Description description;
+    description.operation = operation.data();
+    description.count = count;
+    description.dtype = static_cast<DType>(dtype);
+    if (name[0] != '\0')
+      description.name = std::make_shared<const std::string>(name.data());
+    return description.text();
+  }
+
+  std::int64_t count = 0;
+  std::int64_t detail = 0;
+  std::int32_t dtype = 0;
+  std::int32_t op = 0;
+  std::array<char, 16> operation{};
+  std::array<char, 88> name{};
+};
+
+/// Two ranks whose texts are equal differ in something else.
+inline std::string difference(const Record& first, const Record& other) {
+  if (first.op != other.op)
+    return " (reductions " + std::string(layout::name(static_cast<layout::ReduceOp>(first.op))) + " and " +
+           layout::name(static_cast<layout::ReduceOp>(other.op)) + ")";
+  return first.text() == other.text() ? " (in pieces, from a root or between layouts that differ)" : "";
+}
+
+/// Throws RANKS_DISAGREE, on every rank with the same text, unless record(k) agrees with record(0) for all ranks k.
+template <class RecordOf>
+void expect_agreement(int ranks, std::int64_t sequence, RecordOf&& record) {
+  for (int k = 1; k < ranks; ++k)
+    if (!record(k).agrees(record(0)))
+      fail(Status::RANKS_DISAGREE, "operation ", sequence, " of a communicator differs between its ranks: rank 0 called ",
+           record(0).text(), ", rank ", k, " called ", record(k).text(), difference(record(0), record(k)),
+           "; all ranks make the same calls in the same order");
+}
+
+} // namespace ostraka::comm::impl

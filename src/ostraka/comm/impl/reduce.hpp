@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions and copies at memory speed: one pass over all sources, in their order, whatever their number.
+#pragma once
+
+#include <ostraka/base/dtype.hpp>
+#include <ostraka/layout/placement.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ostraka::comm::impl {
+
+/// Writes the reduction of sources[0][i], sources[1][i], ... to every outs[k][i], 0 <= i < count. 16-bit types are
+/// reduced in f32 and rounded once, integers wrap around, `mean` divides the sum by the number of sources. An out may be
+/// one of the sources, but not overlap one otherwise.
+void reduce(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> sources,
+            std::span<std::byte* const> outs, std::int64_t count);
+
+/// Copies without caching what is larger than the cache of a core. The ranges do not overlap.
+void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes);
+
+} // namespace ostraka::comm::impl

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operations of the node back end share: publish, wait for all, work, say so, wait for all.
+#pragma once
+
+#include <ostraka/comm/communicator.hpp>
+#include <ostraka/comm/node/channel.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace ostraka::comm::impl {
+
+/// Shared by a communicator and its operations, which may outlive it.
+struct NodeGroup {
+  node::Channel channel;
+  std::shared_ptr<memory::Arena> arena; ///< a node arena, for copies of memory that peers do not see
+};
+using NodeGroupPtr = std::shared_ptr<NodeGroup>;
+
+class NodeCollective : public Collective {
+public:
+  void start() final;
+  bool test() final;
+  bool will_start_again() const final { return !is_published_; }
+
+protected:
+  explicit NodeCollective(NodeGroupPtr group) : group_(std::move(group)) {}
+
+  /// Says what peers may read and write: calls show() and fills the notice.
+  virtual void prepare() = 0;
+  /// The work of this rank, once all have published.
+  virtual void work() = 0;
+  /// After all have finished.
+  virtual void conclude() {}
+
+  /// Where peers find `bytes` bytes at `data`; memory that they do not see is copied to where they do. At most one
+  /// operand of an operation is small enough for the channel's own room.
+  node::Location show(const std::byte* data, std::int64_t bytes);
+  /// The address of what show() returned.
+  std::byte* shown(const node::Location& location) const {
+    return group_->channel.address(group_->channel.rank(), location);
+  }
+  std::byte* data_of(int rank) const {
+    return group_->channel.address(rank, group_->channel.notice(rank, description.sequence).data);
+  }
+  int rank() const { return group_->channel.rank(); }
+  int size() const { return group_->channel.size(); }
+
+  NodeGroupPtr group_;
+  node::Notice notice_;
+
+private:
+  void publish();
+  void compare() const;
+
+  std::vector<std::shared_ptr<memory::Storage>> copies_;
+  bool has_inline_ = false;
+  bool is_published_ = false;
+  bool is_finished_ = false;
+};
+
+std::unique_ptr<Collective> make_node_allgather(NodeGroupPtr group, Operand in, Operand out,
+                                                const layout::Segments& pieces, DType dtype);
+std::unique_ptr<Collective> make_node_reduce_scatter(NodeGroupPtr group, Operand in, Operand out,
+                                                     const layout::Segments& pieces, DType dtype, layout::ReduceOp op);
+std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand data, std::int64_t count, DType dtype,
+                                                layout::ReduceOp op);
+std::unique_ptr<Collective> make_node_broadcast(NodeGroupPtr group, Operand data, std::int64_t bytes, int root);
+std::unique_ptr<Collective> make_node_exchange(NodeGroupPtr group, Operand in, std::vector<Transfer> sends, Operand out,
+                                               std::vector<Transfer> receives, DType dtype);
+
+} // namespace ostraka::comm::impl

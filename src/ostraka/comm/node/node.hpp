@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranks share memory.
+#pragma once
+
+#include <ostraka/base/export.hpp>
+
+#include <mpi.h>
+
+#include <memory>
+
+namespace ostraka::comm {
+
+/// The ranks of a group that stand on one node, or on one of the pretend nodes that OSTRAKA_RANKS_PER_NODE asks for.
+class OSTRAKA_API Node {
+public:
+  /// The node of this rank of `group`, cut into pieces of `ranks_per_node` consecutive ranks unless that is 0.
+  /// Collective over `group`.
+  Node(MPI_Comm group, int ranks_per_node);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// Its ranks, in the order of the group; for set-up only.
+  MPI_Comm ranks() const { return ranks_; }
+  int size() const { return size_; }
+  /// A number that only the ranks of this node have.
+  int id() const { return id_; }
+
+private:
+  MPI_Comm ranks_ = MPI_COMM_NULL;
+  int size_ = 1;
+  int id_ = 0;
+};
+
+/// Whether all ranks of `line` share a node; `node` is null where this rank shares memory with nobody. Collective over
+/// `line`.
+bool share_a_node(MPI_Comm line, const Node* node);
+
+} // namespace ostraka::comm

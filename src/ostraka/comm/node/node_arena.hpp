@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arenas whose memory all ranks of a node see. Every rank allocates from a file of its own; peers find a block by the
+// arena's number and its offset in the owner's file.
+#pragma once
+
+#include <ostraka/comm/node/segment.hpp>
+#include <ostraka/memory/arena.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace ostraka::comm::node {
+
+/// A place in a rank's shared memory as its peers name it.
+struct Location {
+  std::uint64_t arena = 0;
+  std::int64_t offset = 0;
+};
+
+/// Collective over `node`, whose ranks share memory. Throws OUT_OF_MEMORY on all ranks.
+std::shared_ptr<memory::Arena> make_node_arena(MPI_Comm node);
+
+/// Where `address` stands in this process's own part of a node arena; nothing when it is other memory.
+std::optional<Location> locate(const void* address);
+
+/// The address in this process of what the process with `token` calls `location`. Throws INTERNAL for an arena that
+/// does not exist.
+std::byte* resolve(std::uint64_t token, const Location& location);
+
+} // namespace ostraka::comm::node

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/error.hpp>
+#include <ostraka/comm/impl/reduce.hpp>
+#include <ostraka/comm/node/impl/node_collective.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace ostraka::comm::impl {
+
+void NodeCollective::start() {
+  notice_.record = Record(description);
+  prepare();
+  publish();
+}
+
+void NodeCollective::publish() {
+  if (!group_->channel.can_publish(description.sequence))
+    return;
+  group_->channel.publish(description.sequence, notice_);
+  is_published_ = true;
+}
+
+bool NodeCollective::test() {
+  const node::Channel& channel = group_->channel;
+  const std::int64_t sequence = description.sequence;
+  if (!is_published_)
+    publish();
+  if (is_published_ && !is_finished_ && channel.all_published(sequence)) {
+    compare();
+    work();
+    group_->channel.finish(sequence);
+    is_finished_ = true;
+  }
+  if (is_finished_ && channel.all_finished(sequence)) {
+    conclude();
+    copies_.clear();
+    return true;
+  }
+  channel.expect_alive();
+  return false;
+}
+
+void NodeCollective::compare() const {
+  expect_agreement(size(), description.sequence, [&](int k) -> const Record& {
+    return group_->channel.notice(k, description.sequence).record;
+  });
+}
+
+node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {
+  if (bytes == 0)
+    return {};
+  if (const auto found = node::locate(data))
+    return *found;
+  node::Location location = group_->channel.inline_location(description.sequence);
+  if (bytes <= node::Channel::inline_bytes && !has_inline_ &&
+      group_->channel.can_publish(description.sequence)) { // before, the room belongs to an earlier operation
+    has_inline_ = true;
+  } else {
+    copies_.push_back(std::make_shared<memory::Storage>(group_->arena, bytes, memory::Kind::transient));
+    location = *node::locate(copies_.back()->data());
+  }
+  std::memcpy(shown(location), data, static_cast<std::size_t>(bytes));
+  return location;
+}
+
+namespace {
+
+class AllGather final : public NodeCollective {
+public:
+  AllGather(NodeGroupPtr group, Operand in, Operand out, const layout::Segments& pieces, DType dtype)
+      : NodeCollective(std::move(group)), in_(std::move(in)), out_(std::move(out)), pieces_(pieces),
+        width_(size_of(dtype)) {}
+
+private:
+  void prepare() override { notice_.data = show(in_.data(), pieces_.range(rank()).size() * width_); }
+
+  void work() override {
+    for (int step = 0; step < size(); ++step) { // each rank begins at another peer
+      const int peer = (rank() + step) % size();
+      const layout::Range piece = pieces_.range(peer);
+      if (piece.size() == 0)
+        continue;
+      const std::byte* from = peer == rank() ? in_.data() : data_of(peer);
+      std::byte* to = out_.data() + piece.begin * width_;
+      if (from != to)
+        copy_bytes(from, to, piece.size() * width_);
+    }
+  }
+
+  Operand in_;
+  Operand out_;
+  layout::Segments pieces_;
+  std::int64_t width_;
+};
+
+class ReduceScatter final : public NodeCollective {
+public:
+  ReduceScatter(NodeGroupPtr group, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
+                layout::ReduceOp op)
+      : NodeCollective(std::move(group)), in_(std::move(in)), out_(std::move(out)), pieces_(pieces), dtype_(dtype),
+        op_(op) {}
+
+private:
+  void prepare() override { notice_.data = show(in_.data(), pieces_.size() * size_of(dtype_)); }
+
+  void work() override {
+    const layout::Range own = pieces_.range(rank());
+    if (own.size() == 0)
+      return;
+    std::vector<const std::byte*> sources;
+    for (int peer = 0; peer < size(); ++peer)
+      sources.push_back((peer == rank() ? in_.data() : data_of(peer)) + own.begin * size_of(dtype_));
+    std::byte* out = out_.data();
+    reduce(dtype_, op_, sources, {&out, 1}, own.size());
+  }
+
+  Operand in_;
+  Operand out_;
+  layout::Segments pieces_;
+  DType dtype_;
+  layout::ReduceOp op_;
+};
+
+/// Each rank reduces one part and writes the result to all.
+class AllReduce final : public NodeCollective {
+public:
+  AllReduce(NodeGroupPtr group, Operand data, std::int64_t count, DType dtype, layout::ReduceOp op)
+      : NodeCollective(std::move(group)), data_(std::move(data)), count_(count), dtype_(dtype), op_(op) {}
+
+private:
+  void prepare() override { notice_.data = show(data_.data(), count_ * size_of(dtype_)); }
+
+  void work() override {
+    const std::int64_t width = size_of(dtype_);
+    const std::int64_t line = 64 / width; // parts do not share cache lines
+    const std::int64_t part = ((count_ + size() - 1) / size() + line - 1) / line * line;
+    const std::int64_t begin = std::min(rank() * part, count_), end = std::min(begin + part, count_);
+    if (begin == end)
+      return;
+    std::vector<const std::byte*> sources;
+    std::vector<std::byte*> outs;
+    for (int peer = 0; peer < size(); ++peer) {
+      outs.push_back(data_of(peer) + begin * width);
+      sources.push_back(outs.back());
+    }
+    reduce(dtype_, op_, sources, outs, end - begin);
+  }
+
+  void conclude() override {
+    const std::byte* result = count_ > 0 ? shown(notice_.data) : nullptr;
+    if (count_ > 0 && result != data_.data())
+      std::memcpy(data_.data(), result, static_cast<std::size_t>(count_ * size_of(dtype_)));
+  }
+
+  Operand data_;
+  std::int64_t count_;
+  DType dtype_;
+  layout::ReduceOp op_;
+};
+
+class Broadcast final : public NodeCollective {
+public:
+  Broadcast(NodeGroupPtr group, Operand data, std::int64_t bytes, int root)
+      : NodeCollective(std::move(group)), data_(std::move(data)), bytes_(bytes), root_(root) {}
+
+private:
+  void prepare() override {
+    if (rank() == root_)
+      notice_.data = show(data_.data(), bytes_);
+  }
+  void work() override {
+    if (rank() != root_ && bytes_ > 0)
+      copy_bytes(data_of(root_), data_.data(), bytes_);
+  }
+
+  Operand data_;
+  std::int64_t bytes_;
+  int root_;
+};
+
+class Exchange final : public NodeCollective {
+public:
+  Exchange(NodeGroupPtr group, Operand in, std::vector<Transfer> sends, Operand out, std::vector<Transfer> receives,
+           DType dtype)
+      : NodeCollective(std::move(group)), in_(std::move(in)), sends_(std::move(sends)), out_(std::move(out)),
+        receives_(std::move(receives)), width_(size_of(dtype)) {}
+
+private:
+  void prepare() override {
+    std::int64_t end = 0;
+    for (const Transfer& send : sends_)
+      end = std::max(end, send.offset + send.count);
+    notice_.data = show(in_.data(), end * width_);
+    notice_.list_size = static_cast<std::int64_t>(sends_.size());
+    notice_.list = show(reinterpret_cast<const std::byte*>(sends_.data()),
+                        notice_.list_size * static_cast<std::int64_t>(sizeof(Transfer)));
+  }
+
+  void work() override {
+    for (auto first = receives_.begin(); first != receives_.end();) {
+      const int peer = first->peer;
+      const auto last = std::find_if(first, receives_.end(), [&](const Transfer& next) { return next.peer != peer; });
+      receive({first, last}, peer);
+      first = last;
+    }
+  }
+
+  // Walks what the peer sends to this rank and what this rank receives, which may be cut differently.
+  void receive(std::span<const Transfer> receives, int peer) {
+    const node::Notice& notice = group_->channel.notice(peer, description.sequence);
+    if (notice.list_size == 0)
+      return;
+    const auto* list = reinterpret_cast<const Transfer*>(group_->channel.address(peer, notice.list));
+    const std::byte* from = data_of(peer);
+    std::int64_t send = 0, sent = 0;
+    for (const Transfer& receive : receives)
+      for (std::int64_t received = 0; received < receive.count;) {
+        while (send < notice.list_size && (list[send].peer != rank() || sent == list[send].count))
+          ++send, sent = 0;
+        expect(send < notice.list_size, Status::RANKS_DISAGREE, description.text(), ": rank ", peer,
+               " sends fewer elements than this rank receives");
+        const std::int64_t count = std::min(receive.count - received, list[send].count - sent);
+        copy_bytes(from + (list[send].offset + sent) * width_, out_.data() + (receive.offset + received) * width_,
+             count * width_);
+        sent += count;
+        received += count;
+      }
+  }
+
+  Operand in_;
+  std::vector<Transfer> sends_;
+  Operand out_;
+  std::vector<Transfer> receives_;
+  std::int64_t width_;
+};
+
+} // namespace
+
+std::unique_ptr<Collective> make_node_allgather(NodeGroupPtr group, Operand in, Operand out,
+                                                const layout::Segments& pieces, DType dtype) {
+  return std::make_unique<AllGather>(std::move(group), std::move(in), std::move(out), pieces, dtype);
+}
+
+std::unique_ptr<Collective> make_node_reduce_scatter(NodeGroupPtr group, Operand in, Operand out,
+                                                     const layout::Segments& pieces, DType dtype, layout::ReduceOp op) {
+  return std::make_unique<ReduceScatter>(std::move(group), std::move(in), std::move(out), pieces, dtype, op);
+}
+
+std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand data, std::int64_t count, DType dtype,
+                                                layout::ReduceOp op) {
+  return std::make_unique<AllReduce>(std::move(group), std::move(data), count, dtype, op);
+}
+
+std::unique_ptr<Collective> make_node_broadcast(NodeGroupPtr group, Operand data, std::int64_t bytes, int root) {
+  return std::make_unique<Broadcast>(std::move(group), std::move(data), bytes, root);
+}
+
+std::unique_ptr<Collective> make_node_exchange(NodeGroupPtr group, Operand in, std::vector<Transfer> sends, Operand out,
+                                               std::vector<Transfer> receives, DType dtype) {
+  return std::make_unique<Exchange>(std::move(group), std::move(in), std::move(sends), std::move(out),
+                                    std::move(receives), dtype);
+}
+
+} // namespace ostraka::comm::impl

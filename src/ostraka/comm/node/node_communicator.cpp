@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/comm/node/impl/node_collective.hpp>
+#include <ostraka/comm/node/node_communicator.hpp>
+
+#include <utility>
+
+namespace ostraka::comm {
+
+namespace {
+
+class NodeCommunicator final : public Communicator {
+public:
+  NodeCommunicator(impl::NodeGroupPtr group, std::string name)
+      : Communicator(std::move(name), group->channel.rank(), group->channel.size()), group_(std::move(group)) {}
+
+  ~NodeCommunicator() override {
+    const bool was_usable = failure().empty();
+    abandon(name() + ": destroyed with operations in flight");
+    if (was_usable && !failure().empty())
+      group_->channel.fail_all(failure());
+  }
+
+protected:
+  std::unique_ptr<Collective> make_allgather(Operand in, Operand out, const layout::Segments& pieces,
+                                             DType dtype) override {
+    return impl::make_node_allgather(group_, std::move(in), std::move(out), pieces, dtype);
+  }
+  std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces, DType dtype,
+                                                  layout::ReduceOp op) override {
+    return impl::make_node_reduce_scatter(group_, std::move(in), std::move(out), pieces, dtype, op);
+  }
+  std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t count, DType dtype,
+                                             layout::ReduceOp op) override {
+    return impl::make_node_allreduce(group_, std::move(data), count, dtype, op);
+  }
+  std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) override {
+    return impl::make_node_broadcast(group_, std::move(data), bytes, root);
+  }
+  std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
+                                            std::vector<Transfer> receives, DType dtype) override {
+    return impl::make_node_exchange(group_, std::move(in), std::move(sends), std::move(out), std::move(receives),
+                                    dtype);
+  }
+  void tell_peers(const std::string& cause) noexcept override { group_->channel.fail_all(cause); }
+
+private:
+  impl::NodeGroupPtr group_;
+};
+
+} // namespace
+
+std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, std::string name,
+                                                     std::shared_ptr<memory::Arena> arena) {
+  auto channel = std::make_shared<impl::NodeGroup>(node::Channel(group), std::move(arena));
+  return std::make_shared<NodeCommunicator>(std::move(channel), std::move(name));
+}
+
+} // namespace ostraka::comm
