@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/channel.hpp>
-#include <ostraka/comm/node/process.hpp>
 
 #include <cstring>
 
@@ -9,36 +7,8 @@ namespace ostraka::comm::node {
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free, "atomics in shared memory must not need locks");
 
-namespace {
-
-// A location of arena 0 is an offset in the segment of the channel itself; arenas never have this number.
-constexpr std::uint64_t channel_arena = 0;
-
-} // namespace
-
-Channel::Channel(MPI_Comm group) {
-  MPI_Comm_rank(group, &rank_);
-  MPI_Comm_size(group, &size_);
-  tokens_.resize(static_cast<std::size_t>(size_));
-  const std::uint64_t own = process_token();
-  check_mpi(MPI_Allgather(&own, 1, MPI_UINT64_T, tokens_.data(), 1, MPI_UINT64_T, group), "node channel: tokens");
-  const std::int64_t bytes = static_cast<std::int64_t>(sizeof(Failure)) +
-                             static_cast<std::int64_t>(sizeof(Slot)) * slots * size_;
-  segments_ = share(group, rank_ == 0 ? bytes : 0);
-  int code = 0; // zero pages are a valid beginning: nothing published, nothing failed
-  if (rank_ == 0)
-    try {
-      segments_[0].populate(0, bytes);
-    } catch (const Error&) {
-      code = 1;
-    }
-  check_mpi(MPI_Bcast(&code, 1, MPI_INT, 0, group), "node channel: memory");
-  expect(code == 0, Status::OUT_OF_MEMORY, "node channel: /dev/shm has no room for ", bytes, " bytes");
-}
-
-Channel::Slot& Channel::slot(int rank, std::int64_t sequence) const {
-  std::byte* first = segment().data() + sizeof(Failure);
-  return reinterpret_cast<Slot*>(first)[rank * slots + sequence % slots];
+std::int64_t Channel::bytes(int size) {
+  return static_cast<std::int64_t>(sizeof(Failure)) + static_cast<std::int64_t>(sizeof(Slot)) * slots * size;
 }
 
 bool Channel::can_publish(std::int64_t sequence) const {
@@ -69,16 +39,6 @@ bool Channel::all_finished(std::int64_t sequence) const {
     if (slot(k, sequence).finished.load(std::memory_order_acquire) < sequence + 1)
       return false;
   return true;
-}
-
-std::byte* Channel::address(int rank, const Location& location) const {
-  if (location.arena == channel_arena)
-    return segment().data() + location.offset;
-  return resolve(tokens_[static_cast<std::size_t>(rank)], location);
-}
-
-Location Channel::inline_location(std::int64_t sequence) const {
-  return {channel_arena, slot(rank_, sequence).data.data() - segment().data()};
 }
 
 void Channel::fail_all(const std::string& cause) noexcept {

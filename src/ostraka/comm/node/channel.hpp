@@ -6,17 +6,12 @@
 #pragma once
 
 #include <ostraka/comm/impl/record.hpp>
-#include <ostraka/comm/node/node_arena.hpp>
-#include <ostraka/comm/node/segment.hpp>
-
-#include <mpi.h>
+#include <ostraka/comm/node/location.hpp>
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
 namespace ostraka::comm::node {
 
@@ -28,10 +23,13 @@ struct Notice {
   std::int64_t list_size = 0;
 };
 
+/// Its memory is all it knows of other ranks, so it runs between threads, too.
 class Channel {
 public:
-  /// Collective over `group`, whose ranks share a node. Throws OUT_OF_MEMORY on all ranks.
-  explicit Channel(MPI_Comm group);
+  /// Bytes that a group of `size` ranks shares.
+  static std::int64_t bytes(int size);
+  /// `memory` is shared by all ranks, aligned to 128 bytes, zero before the first rank arrives, and outlives the channel.
+  Channel(std::byte* memory, int rank, int size) : memory_(memory), rank_(rank), size_(size) {}
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -44,12 +42,9 @@ public:
   bool all_finished(std::int64_t sequence) const;
 
   const Notice& notice(int rank, std::int64_t sequence) const { return slot(rank, sequence).notice; }
-  /// The address in this process of what `rank` published.
-  std::byte* address(int rank, const Location& location) const;
-
-  /// Room in shared memory for small data of operation `sequence` of this rank.
+  /// Room in shared memory for small data of an operation of `rank`.
   static constexpr std::int64_t inline_bytes = 1024;
-  Location inline_location(std::int64_t sequence) const;
+  std::byte* inline_data(int rank, std::int64_t sequence) const { return slot(rank, sequence).data.data(); }
 
   /// Tells the peers that this rank has given up; expect_alive() throws FAILED with the first cause told.
   void fail_all(const std::string& cause) noexcept;
@@ -70,14 +65,14 @@ private:
     std::array<char, 1000> cause;
   };
 
-  Slot& slot(int rank, std::int64_t sequence) const;
-  Failure& failure() const { return *reinterpret_cast<Failure*>(segment().data()); }
-  const Segment& segment() const { return segments_.front(); }
+  Slot& slot(int rank, std::int64_t sequence) const {
+    return reinterpret_cast<Slot*>(memory_ + sizeof(Failure))[rank * slots + sequence % slots];
+  }
+  Failure& failure() const { return *reinterpret_cast<Failure*>(memory_); }
 
-  int rank_ = 0;
-  int size_ = 1;
-  std::vector<std::uint64_t> tokens_; ///< [rank]
-  std::vector<Segment> segments_;     ///< that of rank 0; the others are empty
+  std::byte* memory_;
+  int rank_;
+  int size_;
 };
 
 } // namespace ostraka::comm::node

@@ -3,6 +3,7 @@
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/node_arena.hpp>
 #include <ostraka/comm/node/process.hpp>
+#include <ostraka/comm/node/segment.hpp>
 
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <random>
 #include <utility>
+#include <vector>
 
 namespace ostraka::comm::node {
 

@@ -3,21 +3,17 @@
 // arena's number and its offset in the owner's file.
 #pragma once
 
-#include <ostraka/comm/node/segment.hpp>
+#include <ostraka/comm/node/location.hpp>
 #include <ostraka/memory/arena.hpp>
 
+#include <mpi.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace ostraka::comm::node {
-
-/// A place in a rank's shared memory as its peers name it.
-struct Location {
-  std::uint64_t arena = 0;
-  std::int64_t offset = 0;
-};
 
 /// Collective over `node`, whose ranks share memory. Throws OUT_OF_MEMORY on all ranks.
 std::shared_ptr<memory::Arena> make_node_arena(MPI_Comm node);

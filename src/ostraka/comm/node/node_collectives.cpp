@@ -52,7 +52,7 @@ node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {
     return {};
   if (const auto found = node::locate(data))
     return *found;
-  node::Location location = group_->channel.inline_location(description.sequence);
+  node::Location location; // the channel's own room
   if (bytes <= node::Channel::inline_bytes && !has_inline_ &&
       group_->channel.can_publish(description.sequence)) { // before, the room belongs to an earlier operation
     has_inline_ = true;
@@ -211,7 +211,7 @@ private:
     const node::Notice& notice = group_->channel.notice(peer, description.sequence);
     if (notice.list_size == 0)
       return;
-    const auto* list = reinterpret_cast<const Transfer*>(group_->channel.address(peer, notice.list));
+    const auto* list = reinterpret_cast<const Transfer*>(group_->address(peer, description.sequence, notice.list));
     const std::byte* from = data_of(peer);
     std::int64_t send = 0, sent = 0;
     for (const Transfer& receive : receives)

@@ -4,16 +4,28 @@
 
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/node/channel.hpp>
+#include <ostraka/comm/node/node_arena.hpp>
+#include <ostraka/comm/node/segment.hpp>
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace ostraka::comm::impl {
 
 /// Shared by a communicator and its operations, which may outlive it.
 struct NodeGroup {
+  node::Segment segment; ///< of the channel
+  std::vector<std::uint64_t> tokens; ///< [rank]
   node::Channel channel;
   std::shared_ptr<memory::Arena> arena; ///< a node arena, for copies of memory that peers do not see
+
+  /// The address in this process of what `rank` published for operation `sequence`.
+  std::byte* address(int rank, std::int64_t sequence, const node::Location& location) const {
+    if (location.arena == 0)
+      return channel.inline_data(rank, sequence);
+    return node::resolve(tokens[static_cast<std::size_t>(rank)], location);
+  }
 };
 using NodeGroupPtr = std::shared_ptr<NodeGroup>;
 
@@ -38,10 +50,10 @@ protected:
   node::Location show(const std::byte* data, std::int64_t bytes);
   /// The address of what show() returned.
   std::byte* shown(const node::Location& location) const {
-    return group_->channel.address(group_->channel.rank(), location);
+    return group_->address(rank(), description.sequence, location);
   }
   std::byte* data_of(int rank) const {
-    return group_->channel.address(rank, group_->channel.notice(rank, description.sequence).data);
+    return group_->address(rank, description.sequence, group_->channel.notice(rank, description.sequence).data);
   }
   int rank() const { return group_->channel.rank(); }
   int size() const { return group_->channel.size(); }
