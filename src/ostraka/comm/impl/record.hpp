@@ -14,7 +14,6 @@ namespace ostraka::comm::impl {
 
 /// Names longer than their array agree when their begins do.
 struct Record {
-  Record() = default;
   explicit Record(const Description& from) : count(from.count), detail(from.detail) {
     dtype = static_cast<std::int32_t>(from.dtype);
     op = static_cast<std::int32_t>(from.op);
@@ -22,13 +21,17 @@ struct Record {
     if (from.name != nullptr)
       std::strncpy(name.data(), from.name->c_str(), name.size() - 1);
   }
+  Record() = default;
+
+  bool is(std::string_view what) const { return what == operation.data(); }
 
   // An exchange moves other counts on every rank.
-  bool agrees(const Record& other) const {
-    const bool counts_agree = count == other.count || std::string_view(operation.data()) == "exchange";
-    return operation == other.operation && name == other.name && counts_agree && detail == other.detail &&
-           dtype == other.dtype && op == other.op;
+  bool has_same_text(const Record& other) const {
+    return operation == other.operation && name == other.name && dtype == other.dtype &&
+           (count == other.count || is("exchange"));
   }
+
+  bool agrees(const Record& other) const { return has_same_text(other) && op == other.op && detail == other.detail; }
 
   std::string text() const {
     Description description;
@@ -48,22 +51,26 @@ struct Record {
   std::array<char, 88> name{};
 };
 
-/// Two ranks whose texts are equal differ in something else.
+/// What the texts of two records that do not agree leave out.
 inline std::string difference(const Record& first, const Record& other) {
+  if (!first.has_same_text(other))
+    return "";
   if (first.op != other.op)
     return " (reductions " + std::string(layout::name(static_cast<layout::ReduceOp>(first.op))) + " and " +
            layout::name(static_cast<layout::ReduceOp>(other.op)) + ")";
-  return first.text() == other.text() ? " (in pieces, from a root or between layouts that differ)" : "";
+  if (first.is("broadcast"))
+    return " (from rank " + std::to_string(first.detail) + " and from rank " + std::to_string(other.detail) + ")";
+  return first.is("exchange") ? " (between layouts that differ)" : " (in pieces that differ)";
 }
 
 /// Throws RANKS_DISAGREE, on every rank with the same text, unless record(k) agrees with record(0) for all ranks k.
 template <class RecordOf>
-void expect_agreement(int ranks, std::int64_t sequence, RecordOf&& record) {
+void expect_agreement(int ranks, const std::string& communicator, std::int64_t sequence, RecordOf&& record) {
   for (int k = 1; k < ranks; ++k)
     if (!record(k).agrees(record(0)))
-      fail(Status::RANKS_DISAGREE, "operation ", sequence, " of a communicator differs between its ranks: rank 0 called ",
-           record(0).text(), ", rank ", k, " called ", record(k).text(), difference(record(0), record(k)),
-           "; all ranks make the same calls in the same order");
+      fail(Status::RANKS_DISAGREE, "operation ", sequence, " of communicator ", communicator,
+           " differs between its ranks: rank 0 called ", record(0).text(), ", rank ", k, " called ", record(k).text(),
+           difference(record(0), record(k)), "; all ranks make the same calls in the same order");
 }
 
 } // namespace ostraka::comm::impl

@@ -25,7 +25,7 @@ namespace {
 
 using layout::ReduceOp;
 
-constexpr std::int64_t block_bytes = 2048;                // of each source and round: sources and sum stay in L1
+constexpr std::int64_t block_bytes = 2048;                  // of each source and round: sources and sum stay in L1
 constexpr std::int64_t cache_bytes = std::int64_t{1} << 20; // of a core: what is larger is written around it
 
 // The type in which values of T are reduced.
@@ -36,13 +36,23 @@ using Wide = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T,
 template <class W>
 using Modular = typename std::conditional_t<std::is_integral_v<W>, std::make_unsigned<W>, std::type_identity<W>>::type;
 
+// NaN where any of the two is.
+template <class W>
+W larger(W total, W value) {
+  return value > total || value != value ? value : total;
+}
+template <class W>
+W smaller(W total, W value) {
+  return value < total || value != value ? value : total;
+}
+
 template <class W>
 W apply(W a, W b, ReduceOp op) {
   switch (op) {
   case ReduceOp::max:
-    return std::max(a, b);
+    return larger(a, b);
   case ReduceOp::min:
-    return std::min(a, b);
+    return smaller(a, b);
   case ReduceOp::prod:
     return static_cast<W>(static_cast<Modular<W>>(a) * static_cast<Modular<W>>(b));
   default: // mean is a sum that is divided afterwards

@@ -12,8 +12,8 @@
 namespace ostraka::comm::impl {
 
 /// Writes the reduction of sources[0][i], sources[1][i], ... to every outs[k][i], 0 <= i < count. 16-bit types are
-/// reduced in f32 and rounded once, integers wrap around, `mean` divides the sum by the number of sources. An out may be
-/// one of the sources, but not overlap one otherwise.
+/// reduced in f32 and rounded once, integers wrap around, `mean` divides the sum by the number of sources. An out may
+/// be one of the sources, but not overlap one otherwise.
 void reduce(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> sources,
             std::span<std::byte* const> outs, std::int64_t count);
 

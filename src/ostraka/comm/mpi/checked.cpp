@@ -25,9 +25,7 @@ public:
 
   bool test() override {
     if (!operation_->is_started) {
-      int flag = 0;
-      check(MPI_Test(&request_, &flag, MPI_STATUS_IGNORE));
-      if (flag == 0)
+      if (!is_complete(request_))
         return false;
       compare();
       operation_->start();
@@ -40,7 +38,7 @@ public:
 
 private:
   void compare() const {
-    expect_agreement(group_->size, description.sequence,
+    expect_agreement(group_->size, group_->name, description.sequence,
                      [&](int k) -> const Record& { return records_[static_cast<std::size_t>(k)]; });
   }
 

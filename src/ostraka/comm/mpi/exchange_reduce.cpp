@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::int64_t scratch_bytes = std::int64_t{1} << 25; // per round; more rounds beyond that
 
-class ExchangeReduce final : public MpiCollective {
+class ExchangeReduce final : public MessageCollective {
 public:
   ExchangeReduce(GroupPtr group, Operand in, Operand out, layout::Segments pieces, DType dtype, layout::ReduceOp op,
                  bool gather)
-      : MpiCollective(std::move(group)), in_(std::move(in)), out_(std::move(out)), pieces_(std::move(pieces)),
-        dtype_(dtype), op_(op), gather_(gather) {
+      : MessageCollective(std::move(group), dtype, 2), in_(std::move(in)), out_(std::move(out)),
+        pieces_(std::move(pieces)), op_(op), gather_(gather) {
     const std::int64_t peers = std::max(group_->size - 1, 1);
     round_ = std::clamp<std::int64_t>(scratch_bytes / (peers * size_of(dtype)), 1, group_->settings.count_limit);
     own_ = pieces_.range(group_->rank);
@@ -31,9 +31,7 @@ public:
   bool test() override {
     if (gathering_ != nullptr)
       return gathering_->test();
-    int flag = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE));
-    if (flag == 0)
+    if (!are_complete())
       return false;
     reduce_round();
     begun_ += round_;
@@ -67,25 +65,20 @@ private:
   }
 
   void start_round() {
-    requests_.clear();
     const std::int64_t width = size_of(dtype_);
     const auto count = static_cast<int>(part(own_).size());
     std::byte* place = scratch_.data();
     for (int peer = 0; peer < group_->size && count > 0; ++peer) {
       if (peer == group_->rank)
         continue;
-      requests_.push_back(MPI_REQUEST_NULL);
-      check(MPI_Irecv(place, count, mpi_type(dtype_), peer, tag, group_->comm, &requests_.back()));
+      receive(peer, count, place, count, mpi_type(dtype_));
       place += count * width;
     }
     for (int step = 1; step < group_->size; ++step) { // each rank begins at another peer
       const int peer = (group_->rank + step) % group_->size;
       const layout::Range sent = part(pieces_.range(peer));
-      if (sent.size() == 0)
-        continue;
-      requests_.push_back(MPI_REQUEST_NULL);
-      check(MPI_Isend(in_.data() + sent.begin * width, static_cast<int>(sent.size()), mpi_type(dtype_), peer, tag,
-                      group_->comm, &requests_.back()));
+      if (sent.size() > 0)
+        send(peer, in_.data() + sent.begin * width, static_cast<int>(sent.size()), mpi_type(dtype_));
     }
   }
 
@@ -109,12 +102,9 @@ private:
     reduce(dtype_, op_, sources_, {&out, 1}, reduced.size());
   }
 
-  static constexpr int tag = 2;
-
   Operand in_;
   Operand out_;
   layout::Segments pieces_;
-  DType dtype_;
   layout::ReduceOp op_;
   bool gather_;
   layout::Range own_;
@@ -122,7 +112,6 @@ private:
   std::int64_t begun_ = 0; ///< elements of each piece in earlier rounds
   std::vector<std::byte> scratch_;
   std::vector<const std::byte*> sources_;
-  std::vector<MPI_Request> requests_;
   std::unique_ptr<Collective> gathering_;
 };
 

@@ -11,9 +11,7 @@ std::int64_t Channel::bytes(int size) {
   return static_cast<std::int64_t>(sizeof(Failure)) + static_cast<std::int64_t>(sizeof(Slot)) * slots * size;
 }
 
-bool Channel::can_publish(std::int64_t sequence) const {
-  return sequence < slots || all_finished(sequence - slots);
-}
+bool Channel::can_publish(std::int64_t sequence) const { return sequence < slots || all_finished(sequence - slots); }
 
 void Channel::publish(std::int64_t sequence, const Notice& notice) {
   Slot& own = slot(rank_, sequence);

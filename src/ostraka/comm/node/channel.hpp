@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the ranks of a group on one node tell each other about their operations, in shared memory: a ring of slots per
-// rank. A rank publishes an operation in its slot, works when all ranks have published theirs, and then says that it has
-// finished; when all have, the memory of the operation belongs to its rank again. No barrier is needed, and an order
-// that differs between ranks is seen before anything moves.
+// rank. A rank publishes an operation in its slot, works when all ranks have published theirs, and then says that it
+// has finished; when all have, the memory of the operation belongs to its rank again. No barrier is needed, and an
+// order that differs between ranks is seen before anything moves.
 #pragma once
 
 #include <ostraka/comm/impl/record.hpp>
@@ -18,8 +18,8 @@ namespace ostraka::comm::node {
 /// What a rank publishes of one operation.
 struct Notice {
   impl::Record record;
-  Location data;  ///< what peers read, and in an all-reduce write
-  Location list;  ///< of the transfers of an exchange
+  Location data; ///< what peers read, and in an all-reduce write
+  Location list; ///< of the transfers of an exchange
   std::int64_t list_size = 0;
 };
 
@@ -28,7 +28,8 @@ class Channel {
 public:
   /// Bytes that a group of `size` ranks shares.
   static std::int64_t bytes(int size);
-  /// `memory` is shared by all ranks, aligned to 128 bytes, zero before the first rank arrives, and outlives the channel.
+  /// `memory` is shared by all ranks, aligned to 128 bytes, zero before the first rank arrives, and outlives the
+  /// channel.
   Channel(std::byte* memory, int rank, int size) : memory_(memory), rank_(rank), size_(size) {}
 
   int rank() const { return rank_; }

@@ -42,9 +42,8 @@ bool NodeCollective::test() {
 }
 
 void NodeCollective::compare() const {
-  expect_agreement(size(), description.sequence, [&](int k) -> const Record& {
-    return group_->channel.notice(k, description.sequence).record;
-  });
+  expect_agreement(size(), group_->name, description.sequence,
+                   [&](int k) -> const Record& { return group_->channel.notice(k, description.sequence).record; });
 }
 
 node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {
@@ -222,7 +221,7 @@ private:
                " sends fewer elements than this rank receives");
         const std::int64_t count = std::min(receive.count - received, list[send].count - sent);
         copy_bytes(from + (list[send].offset + sent) * width_, out_.data() + (receive.offset + received) * width_,
-             count * width_);
+                   count * width_);
         sent += count;
         received += count;
       }

@@ -69,7 +69,7 @@ node::Segment share_channel(MPI_Comm group, int rank, int size) {
 
 } // namespace
 
-std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, std::string name,
+std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, const std::string& name,
                                                      std::shared_ptr<memory::Arena> arena) {
   int rank = 0, size = 0;
   MPI_Comm_rank(group, &rank);
@@ -80,8 +80,7 @@ std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, std::string
   node::Segment segment = share_channel(group, rank, size);
   const node::Channel channel(segment.data(), rank, size);
   return std::make_shared<NodeCommunicator>(
-      std::make_shared<impl::NodeGroup>(std::move(segment), std::move(tokens), channel, std::move(arena)),
-      std::move(name));
+      std::make_shared<impl::NodeGroup>(name, std::move(segment), std::move(tokens), channel, std::move(arena)), name);
 }
 
 } // namespace ostraka::comm

@@ -8,6 +8,7 @@
 #include <ostraka/comm/node/segment.hpp>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace ostraka::comm::impl {
 
 /// Shared by a communicator and its operations, which may outlive it.
 struct NodeGroup {
-  node::Segment segment; ///< of the channel
+  std::string name;
+  node::Segment segment;             ///< of the channel
   std::vector<std::uint64_t> tokens; ///< [rank]
   node::Channel channel;
   std::shared_ptr<memory::Arena> arena; ///< a node arena, for copies of memory that peers do not see
