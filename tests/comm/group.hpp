@@ -8,6 +8,8 @@
 #include <ostraka/comm/backend.hpp>
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
+#include <ostraka/comm/node/node_arena.hpp>
+#include <ostraka/comm/node/node_communicator.hpp>
 
 #include <limits>
 #include <memory>
@@ -40,11 +42,26 @@ inline std::shared_ptr<Communicator> mpi_group(const std::string& name, MpiSetti
   return make_mpi_communicator(copy, name, settings);
 }
 
-/// Both back ends where there is one rank, MPI otherwise. Collective.
+/// What all ranks, as one node, share; null until the first node_group().
+inline std::shared_ptr<memory::Arena>& node_arena() {
+  static std::shared_ptr<memory::Arena> arena;
+  return arena;
+}
+
+/// Collective.
+inline std::shared_ptr<Communicator> node_group(const std::string& name) {
+  if (node_arena() == nullptr)
+    node_arena() = node::make_node_arena(MPI_COMM_WORLD);
+  return make_node_communicator(MPI_COMM_WORLD, name, node_arena());
+}
+
+/// All back ends that fit; the node has no settings. Collective.
 inline std::vector<std::shared_ptr<Communicator>> all_groups(const std::string& name, MpiSettings settings = plain) {
   std::vector<std::shared_ptr<Communicator>> groups{mpi_group(name, settings)};
   if (ranks == 1)
     groups.push_back(make_self_communicator(name));
+  else if (!settings.checks && settings.count_limit == no_limit)
+    groups.push_back(node_group(name + " (node)"));
   return groups;
 }
 
@@ -90,9 +107,11 @@ inline std::vector<Segments> all_pieces() {
   return all;
 }
 
-/// Storage that holds `values` in `dtype`.
+/// Storage that holds `values` in `dtype`: of ranks that share memory two thirds stand there, other ones on each rank.
 inline Operand operand(const std::vector<double>& values, DType dtype) {
-  static const auto arena = memory::make_host_arena();
+  static const auto own = memory::make_host_arena();
+  static int number = rank;
+  const auto arena = node_arena() != nullptr && number++ % 3 != 0 ? node_arena() : own;
   const std::vector<std::byte> bytes = encode(values, dtype);
   const auto storage =
       std::make_shared<memory::Storage>(arena, static_cast<std::int64_t>(bytes.size()), memory::Kind::other);
