@@ -147,7 +147,7 @@ PLANTED = [  # file, text, what it is replaced by: each must be noticed
     ("ostraka_c.f90", "(c_int64_t), intent(inout) :: in_use, peak", "(c_int32_t), intent(inout) :: in_use, peak"),
     ("ostraka_c.f90", "      type(c_ptr), value :: buffer, out\n    end", "      type(c_ptr) :: buffer, out\n    end"),
     ("ostraka_c_flat_buffer.f90", "flat_buffer_view(buffer, index, data,", "flat_buffer_view(index, buffer, data,"),
-    ("ostraka_c_flat_buffer.f90", "bind(c, name='ostraka_flat_buffer_data')", "bind(c, name='ostraka_flat_buffer_date')"),
+    ("ostraka_c_flat_buffer.f90", "name='ostraka_flat_buffer_data')", "name='ostraka_flat_buffer_date')"),
     ("ostraka_types.f90", "OSTRAKA_PROD = 4", "OSTRAKA_PROD = 5"),
     ("ostraka_types.f90", "OSTRAKA_MEMORY_TRANSIENT = 4", "OSTRAKA_MEMORY_TRANSIENT = 5"),
     ("ostraka_c_fsdp.f90", "main_gradient(module, name, dtype, data,", "main_gradient(module, dtype, name, data,"),
