@@ -46,4 +46,9 @@ int log_level() {
   fail(Status::INVALID_ARGUMENT, "OSTRAKA_LOG_LEVEL: expected none, warn or info, found '", level, "'");
 }
 
+std::string trace_file() {
+  const char* text = std::getenv("OSTRAKA_TRACE");
+  return text == nullptr ? "" : text;
+}
+
 } // namespace ostraka::environment

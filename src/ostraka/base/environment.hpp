@@ -23,4 +23,8 @@ OSTRAKA_API double timeout_seconds();
 /// OSTRAKA_LOG_LEVEL: none (default), warn (what failed) or info (also what was set up), as 0, 1, 2.
 OSTRAKA_API int log_level();
 
+/// OSTRAKA_TRACE: the file of a Chrome trace of every operation, "trace.json" becoming "trace.0.json" on rank 0. Empty
+/// (default) = none.
+OSTRAKA_API std::string trace_file();
+
 } // namespace ostraka::environment

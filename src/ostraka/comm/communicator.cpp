@@ -4,6 +4,7 @@
 #include <ostraka/base/log.hpp>
 #include <ostraka/comm/communicator.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace ostraka::comm {
@@ -127,16 +128,29 @@ void Communicator::advance() {
     if (!operation->is_started) {
       if (!operation->is_ready())
         break; // starts are in call order
+      if (runtime::trace::is_tracing())
+        operation->started_at = runtime::trace::Clock::now();
       operation->start();
       operation->is_started = true;
     }
-    if (!operation->is_done() && operation->test())
+    if (!operation->is_done() && operation->test()) {
       operation->finish();
+      trace(*operation);
+    }
     if (!operation->is_done() && operation->will_start_again())
       break;
   }
   while (!fifo_.empty() && fifo_.front()->is_done())
     fifo_.pop_front();
+}
+
+// Operations in flight together share a track, on which events must not overlap: each begins where the last one ended.
+void Communicator::trace(const Collective& operation) {
+  if (!runtime::trace::is_tracing())
+    return;
+  const auto now = runtime::trace::Clock::now();
+  runtime::trace::record(name_, operation.description.text(), std::max(operation.started_at, traced_until_), now);
+  traced_until_ = now;
 }
 
 std::string Communicator::pending() const {

@@ -11,6 +11,7 @@
 #include <ostraka/memory/storage.hpp>
 #include <ostraka/runtime/progress.hpp>
 #include <ostraka/runtime/stream.hpp>
+#include <ostraka/runtime/trace.hpp>
 
 #include <cstdint>
 #include <deque>
@@ -54,6 +55,7 @@ public:
   virtual bool will_start_again() const { return false; }
 
   bool is_started = false;
+  runtime::trace::Clock::time_point started_at; ///< when tracing
   Description description;
 };
 
@@ -111,6 +113,7 @@ private:
   template <class Make>
   void enqueue(runtime::Stream& stream, Description description, Make&& make);
   void advance();
+  void trace(const Collective& operation);
   void give_up(std::exception_ptr error) noexcept;
 
   std::string name_;
@@ -118,6 +121,7 @@ private:
   int size_;
   std::int64_t sequence_ = 0;
   std::deque<std::shared_ptr<Collective>> fifo_;
+  runtime::trace::Clock::time_point traced_until_;
   std::string failure_; ///< the first cause, once failed
 };
 

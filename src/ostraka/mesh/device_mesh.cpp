@@ -8,6 +8,7 @@
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/mesh/device_mesh.hpp>
 #include <ostraka/runtime/lifetime.hpp>
+#include <ostraka/runtime/trace.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -79,6 +80,9 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
   MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(group_, &rank_);
   MPI_Comm_size(group_, &size_);
+  int world_rank = 0; // two meshes of a program must not write one file
+  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  runtime::trace::set_rank(world_rank);
   MPI_Comm for_all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &for_all), "mesh: MPI_Comm_dup");
   // The ranks have not agreed on settings yet, so this communicator uses none of them.

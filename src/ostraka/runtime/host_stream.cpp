@@ -2,6 +2,7 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/runtime/progress.hpp>
 #include <ostraka/runtime/stream.hpp>
+#include <ostraka/runtime/trace.hpp>
 
 #include <deque>
 
@@ -9,10 +10,36 @@ namespace ostraka::runtime {
 
 namespace {
 
+// Records the time of its life, also when it ends by an exception.
+class Span {
+public:
+  Span(std::string_view track, const char* label) : track_(track), label_(label) {
+    if (on_)
+      begin_ = trace::Clock::now();
+  }
+  ~Span() {
+    if (on_)
+      trace::record(track_, label_, begin_, trace::Clock::now());
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+private:
+  std::string_view track_;
+  const char* label_;
+  const bool on_ = trace::is_tracing();
+  trace::Clock::time_point begin_;
+};
+
+void run(std::string_view track, const char* label, const Stream::Body& body) {
+  const Span span(track, label);
+  body(Execution{});
+}
+
 class HostComputeStream final : public Stream {
 public:
   Device device() const override { return Device::host; }
-  void launch(const char*, Body body) override { body(Execution{}); }
+  void launch(const char* label, Body body) override { run("compute", label, body); }
   void submit(std::shared_ptr<Task> task) override {
     task->mark_ready();
     wait_until([&] { return task->is_done(); }, "communication on the compute stream");
@@ -32,9 +59,9 @@ public:
   Device device() const override { return Device::host; }
 
   void launch(const char* label, Body body) override {
-    push(label, [this, body = std::move(body)] {
+    push(label, [this, label, body = std::move(body)] {
       if (!error_)
-        body(Execution{});
+        run(name_, label, body);
       return true;
     });
   }

@@ -2,6 +2,7 @@
 #include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
 #include <ostraka/runtime/lifetime.hpp>
+#include <ostraka/runtime/trace.hpp>
 
 #include <Kokkos_Core.hpp>
 
@@ -25,13 +26,17 @@ void initialize() {
       Kokkos::initialize(Kokkos::InitializationSettings().set_disable_warnings(true));
       owns_kokkos = true;
     }
+    trace::start();
   }
   ++starts;
 }
 
 void finalize() {
   expect(starts > 0, Status::INVALID_STATE, "finalize: the library is not initialised");
-  if (--starts == 0 && owns_kokkos && !Kokkos::is_finalized()) {
+  if (--starts > 0)
+    return;
+  trace::finish();
+  if (owns_kokkos && !Kokkos::is_finalized()) {
     Kokkos::finalize();
     owns_kokkos = false;
   }

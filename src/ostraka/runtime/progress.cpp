@@ -2,15 +2,17 @@
 #include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
 #include <ostraka/runtime/progress.hpp>
+#include <ostraka/runtime/trace.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 #include <vector>
 
 namespace ostraka::runtime {
 
 namespace {
+
+using trace::Clock;
 
 // Objects come and go while all are visited: a finished step of a queue may hold the last reference to a mesh, whose
 // communicators then leave. Who leaves during a visit leaves a null behind, which the outermost visit removes.
@@ -54,7 +56,7 @@ Registry& registry() {
   return all;
 }
 
-[[noreturn]] void time_out(std::string_view what, double seconds) {
+[[noreturn]] void time_out(std::string_view what, double seconds, Clock::time_point begin) {
   std::string in_flight;
   registry().visit_all([&](Progressable& item) {
     const std::string text = item.pending();
@@ -65,6 +67,8 @@ Registry& registry() {
   message << what << ": not complete after " << seconds
           << " s (OSTRAKA_TIMEOUT_S); pending: " << (in_flight.empty() ? "nothing of this process" : in_flight)
           << "; has every rank made the same calls?";
+  trace::record("time-outs", message.str(), begin, Clock::now());
+  trace::write(); // who hangs is often killed next
   registry().visit_all([&](Progressable& item) { item.abandon(message.str()); });
   throw Error(Status::TIME_OUT, message.str());
 }
@@ -79,7 +83,6 @@ void progress_all() noexcept {
 }
 
 void wait_until(const std::function<bool()>& done, std::string_view what) {
-  using Clock = std::chrono::steady_clock;
   constexpr int spins_before_yield = 32, polls_per_clock_read = 256;
   const double limit = environment::timeout_seconds();
   const auto start = Clock::now();
@@ -89,7 +92,7 @@ void wait_until(const std::function<bool()>& done, std::string_view what) {
       std::this_thread::yield(); // ranks may share cores
     if (limit > 0 && polls % polls_per_clock_read == 0 &&
         std::chrono::duration<double>(Clock::now() - start).count() > limit)
-      time_out(what, limit);
+      time_out(what, limit, start);
   }
 }
 
