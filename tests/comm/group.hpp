@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator of all ranks and operands for it.
+// Communicators of all ranks, pieces and operands for them.
 #pragma once
 
 #include "support/elements.hpp"
@@ -9,28 +9,93 @@
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 
+#include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace ostraka::comm::test {
 
 using namespace ostraka::test;
+using layout::ReduceOp;
+using layout::Segments;
 
-/// Both back ends where there is one rank, MPI otherwise. Collective.
-inline std::vector<std::shared_ptr<Communicator>> all_groups(const char* name) {
+constexpr ReduceOp all_reductions[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min, ReduceOp::prod};
+
+constexpr std::int64_t no_limit = std::numeric_limits<std::int32_t>::max();
+constexpr MpiSettings plain{false, no_limit}, checked{true, no_limit};
+
+/// Ways to run every operation: whole or in parts of several sizes, compared between the ranks or not. Fewer on many
+/// ranks, which have few cores.
+inline std::vector<MpiSettings> all_settings() {
+  if (ranks > 4)
+    return {plain, {true, 7}};
+  return {plain, {false, 1}, {false, 7}, {false, 64}, checked, {true, 7}};
+}
+
+/// Collective.
+inline std::shared_ptr<Communicator> mpi_group(const std::string& name, MpiSettings settings = plain) {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
-  std::vector<std::shared_ptr<Communicator>> groups{make_mpi_communicator(copy, name)};
+  return make_mpi_communicator(copy, name, settings);
+}
+
+/// Both back ends where there is one rank, MPI otherwise. Collective.
+inline std::vector<std::shared_ptr<Communicator>> all_groups(const std::string& name, MpiSettings settings = plain) {
+  std::vector<std::shared_ptr<Communicator>> groups{mpi_group(name, settings)};
   if (ranks == 1)
     groups.push_back(make_self_communicator(name));
   return groups;
 }
 
+inline std::string text(MpiSettings settings) {
+  return std::string(settings.checks ? "checked" : "plain") + ", limit " + std::to_string(settings.count_limit);
+}
+
+/// One segment of each length, for all ranks.
+inline Segments pieces(const std::vector<std::int64_t>& lengths) {
+  Segments segments;
+  for (const std::int64_t length : lengths)
+    segments.append(1, length);
+  return segments;
+}
+
+/// Rank k's piece has length(k) elements.
+template <class Length>
+Segments pieces_by(Length&& length) {
+  std::vector<std::int64_t> lengths;
+  for (int k = 0; k < ranks; ++k)
+    lengths.push_back(length(k));
+  return pieces(lengths);
+}
+
+inline std::string text(const Segments& segments) {
+  std::string text = "pieces";
+  for (int k = 0; k < segments.count(); ++k)
+    text += " " + std::to_string(segments.range(k).size());
+  return text;
+}
+
+/// Equal and ragged, empty ones among them, all empty, one rank owns everything.
+inline std::vector<Segments> all_pieces() {
+  std::vector<Segments> all;
+  for (const std::int64_t length : {0, 1, 5, 61})
+    all.push_back(Segments::equal(ranks, length));
+  all.push_back(pieces_by([](int k) { return 2 + k; }));         // case 6 of the spec on four ranks
+  all.push_back(pieces_by([](int k) { return k < 3 ? 5 : 0; })); // three rows: case 7 on eight ranks
+  all.push_back(pieces_by([](int k) { return k == 0 ? 17 : 0; }));
+  all.push_back(pieces_by([](int k) { return k == ranks - 1 ? 17 : 0; }));
+  all.push_back(pieces_by([](int k) { return k % 2 == 0 ? 0 : 7; }));
+  all.push_back(pieces_by([](int k) { return k == 0 ? 100 : k % 3; }));
+  return all;
+}
+
 /// Storage that holds `values` in `dtype`.
 inline Operand operand(const std::vector<double>& values, DType dtype) {
+  static const auto arena = memory::make_host_arena();
   const std::vector<std::byte> bytes = encode(values, dtype);
-  const auto storage = std::make_shared<memory::Storage>(memory::make_host_arena(),
-                                                         static_cast<std::int64_t>(bytes.size()), memory::Kind::other);
+  const auto storage =
+      std::make_shared<memory::Storage>(arena, static_cast<std::int64_t>(bytes.size()), memory::Kind::other);
   if (!bytes.empty())
     std::memcpy(storage->data(), bytes.data(), bytes.size());
   return {storage, 0};

@@ -59,9 +59,9 @@ void agree_on_status(Communicator& group, const std::optional<Error>& error) {
 }
 
 void agree_on_value(Communicator& group, std::int64_t value, const std::string& what) {
-  std::array<std::int64_t, 2> extremes{value, -value};
+  std::array<std::int64_t, 2> extremes{value, ~value}; // ~ reverses the order, as - does, and never overflows
   maximum(group, extremes);
-  expect(extremes[0] == -extremes[1], Status::RANKS_DISAGREE, what, ": the ", group.size(), " ranks of ", group.name(),
+  expect(extremes[0] == ~extremes[1], Status::RANKS_DISAGREE, what, ": the ", group.size(), " ranks of ", group.name(),
          " differ");
 }
 

@@ -91,16 +91,34 @@ void Communicator::broadcast(runtime::Stream& stream, Operand data, std::int64_t
 
 void Communicator::exchange(runtime::Stream& stream, Operand in, std::vector<Transfer> sends, Operand out,
                             std::vector<Transfer> receives, DType dtype, std::int64_t agreement, Name name) {
-  std::int64_t count = 0;
-  for (const Transfer& receive : receives)
-    count += receive.count;
-  for (const auto* transfers : {&sends, &receives})
-    for (const Transfer& transfer : *transfers)
-      expect(transfer.peer >= 0 && transfer.peer < size_, Status::INVALID_ARGUMENT, name_,
-             ": exchange: expected a peer in [0, ", size_, "), found ", transfer.peer);
+  const auto [sent, sent_to_itself] = check_transfers(sends);
+  const auto [count, received_from_itself] = check_transfers(receives);
+  expect(sent_to_itself == received_from_itself, Status::INVALID_ARGUMENT, name_, ": exchange: rank ", rank_, " sends ",
+         sent_to_itself, " elements to itself and receives ", received_from_itself);
   enqueue(stream,
           {.operation = "exchange", .count = count, .dtype = dtype, .detail = agreement, .name = std::move(name)},
           [&] { return make_exchange(std::move(in), std::move(sends), std::move(out), std::move(receives), dtype); });
+}
+
+// Elements of all transfers, and of those with this rank itself.
+std::pair<std::int64_t, std::int64_t> Communicator::check_transfers(const std::vector<Transfer>& transfers) const {
+  std::int64_t count = 0, own = 0;
+  std::vector<bool> seen(static_cast<std::size_t>(size_));
+  for (std::size_t k = 0; k < transfers.size(); ++k) {
+    const auto [peer, offset, elements] = transfers[k];
+    expect(peer >= 0 && peer < size_, Status::INVALID_ARGUMENT, name_, ": exchange: expected a peer in [0, ", size_,
+           "), found ", peer);
+    expect(offset >= 0 && elements >= 0, Status::INVALID_ARGUMENT, name_,
+           ": exchange: expected an offset and a count >= 0, found ", offset, " and ", elements);
+    if (k == 0 || transfers[k - 1].peer != peer) {
+      expect(!seen[static_cast<std::size_t>(peer)], Status::INVALID_ARGUMENT, name_, ": exchange: transfers of rank ",
+             peer, " do not stand together");
+      seen[static_cast<std::size_t>(peer)] = true;
+    }
+    count += elements;
+    own += peer == rank_ ? elements : 0;
+  }
+  return {count, own};
 }
 
 template <class Make>
@@ -130,8 +148,8 @@ void Communicator::advance() {
         break; // starts are in call order
       if (runtime::trace::is_tracing())
         operation->started_at = runtime::trace::Clock::now();
+      operation->is_started = true; // even if it fails half way: messages may be in flight
       operation->start();
-      operation->is_started = true;
     }
     if (!operation->is_done() && operation->test()) {
       operation->finish();
@@ -177,6 +195,8 @@ void Communicator::give_up(std::exception_ptr error) noexcept {
   }
   log::warn(name_ + ": " + failure_);
   for (auto& operation : fifo_) {
+    if (operation->is_done())
+      continue;
     operation->finish(error);
     if (operation->is_started)
       quarantine(operation);

@@ -17,6 +17,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ostraka::comm {
@@ -77,7 +78,8 @@ public:
   void allgather(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                  Name name = nullptr);
   /// Reduces piece k of `in`, the whole, over the ranks into `out` of rank k, which may be that place inside `in`.
-  /// 16-bit types are reduced in f32 in rank order and rounded once. Throws TYPE_MISMATCH for the mean of integers.
+  /// 16-bit types are reduced in f32 in rank order and rounded once; max and min are NaN where any rank's element is.
+  /// Throws TYPE_MISMATCH for the mean of integers.
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                       layout::ReduceOp op, Name name = nullptr);
   /// Reduces `count` elements in place, with the rules of reduce_scatter.
@@ -87,7 +89,8 @@ public:
   void broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root, Name name = nullptr);
   /// Sends parts of `in` and fills parts of `out`, which do not overlap: the k-th element sent to a rank is the k-th
   /// that it receives from here. Transfers of a peer stand together. `agreement` is compared between the ranks when
-  /// they are checked.
+  /// they are checked. Throws INVALID_ARGUMENT where what this rank lists is wrong by itself, and the operation fails
+  /// with RANKS_DISAGREE where a peer sends less than this rank expects.
   void exchange(runtime::Stream& stream, Operand in, std::vector<Transfer> sends, Operand out,
                 std::vector<Transfer> receives, DType dtype, std::int64_t agreement, Name name = nullptr);
 
@@ -110,6 +113,7 @@ protected:
 
 private:
   void check_pieces(const char* operation, const layout::Segments& pieces) const;
+  std::pair<std::int64_t, std::int64_t> check_transfers(const std::vector<Transfer>& transfers) const;
   template <class Make>
   void enqueue(runtime::Stream& stream, Description description, Make&& make);
   void advance();

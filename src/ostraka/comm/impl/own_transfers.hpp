@@ -23,8 +23,10 @@ inline void copy_own(int rank, const std::byte* in, std::span<const Transfer> se
     if (send == sends.size() || receive == receives.size())
       return;
     const std::int64_t count = std::min(sends[send].count - sent, receives[receive].count - received);
-    std::memcpy(out + (receives[receive].offset + received) * width, in + (sends[send].offset + sent) * width,
-                static_cast<std::size_t>(count * width));
+    std::byte* to = out + (receives[receive].offset + received) * width;
+    const std::byte* from = in + (sends[send].offset + sent) * width;
+    if (to != from)
+      std::memcpy(to, from, static_cast<std::size_t>(count * width));
     sent += count;
     received += count;
   }

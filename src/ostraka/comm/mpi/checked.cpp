@@ -23,12 +23,15 @@ struct Record {
   }
   Record() = default;
 
+  bool is(std::string_view what) const { return what == operation.data(); }
+
   // An exchange moves other counts on every rank.
-  bool agrees(const Record& other) const {
-    const bool counts_agree = count == other.count || std::string_view(operation.data()) == "exchange";
-    return operation == other.operation && name == other.name && counts_agree && detail == other.detail &&
-           dtype == other.dtype && op == other.op;
+  bool has_same_text(const Record& other) const {
+    return operation == other.operation && name == other.name && dtype == other.dtype &&
+           (count == other.count || is("exchange"));
   }
+
+  bool agrees(const Record& other) const { return has_same_text(other) && op == other.op && detail == other.detail; }
 
   std::string text() const {
     Description description;
@@ -48,12 +51,16 @@ struct Record {
   std::array<char, 88> name{};
 };
 
-// Two ranks whose texts are equal differ in something else.
+// What the texts of two records that do not agree leave out.
 std::string difference(const Record& first, const Record& other) {
+  if (!first.has_same_text(other))
+    return "";
   if (first.op != other.op)
     return " (reductions " + std::string(layout::name(static_cast<layout::ReduceOp>(first.op))) + " and " +
            layout::name(static_cast<layout::ReduceOp>(other.op)) + ")";
-  return first.text() == other.text() ? " (in pieces, from a root or between layouts that differ)" : "";
+  if (first.is("broadcast"))
+    return " (from rank " + std::to_string(first.detail) + " and from rank " + std::to_string(other.detail) + ")";
+  return first.is("exchange") ? " (between layouts that differ)" : " (in pieces that differ)";
 }
 
 class Checked final : public MpiCollective {
@@ -71,9 +78,7 @@ public:
 
   bool test() override {
     if (!operation_->is_started) {
-      int flag = 0;
-      check(MPI_Test(&request_, &flag, MPI_STATUS_IGNORE));
-      if (flag == 0)
+      if (!is_complete(request_))
         return false;
       compare();
       operation_->start();
@@ -88,8 +93,8 @@ private:
   void compare() const {
     const auto other = std::find_if(records_.begin(), records_.end(),
                                     [&](const Record& record) { return !record.agrees(records_[0]); });
-    expect(other == records_.end(), Status::RANKS_DISAGREE, "operation ", description.sequence,
-           " of a communicator differs between its ranks: rank 0 called ", records_[0].text(), ", rank ",
+    expect(other == records_.end(), Status::RANKS_DISAGREE, "operation ", description.sequence, " of communicator ",
+           group_->name, " differs between its ranks: rank 0 called ", records_[0].text(), ", rank ",
            other - records_.begin(), " called ", other == records_.end() ? "" : other->text(),
            other == records_.end() ? "" : difference(records_[0], *other),
            "; all ranks make the same calls in the same order");

@@ -11,35 +11,30 @@ namespace ostraka::comm::impl {
 
 namespace {
 
-constexpr int tag = 1; // messages of two ranks match in the order in which operations start
-
-class Exchange final : public MpiCollective {
+class Exchange final : public MessageCollective {
 public:
   Exchange(GroupPtr group, Operand in, std::vector<Transfer> sends, Operand out, std::vector<Transfer> receives,
            DType dtype)
-      : MpiCollective(std::move(group)), in_(std::move(in)), sends_(std::move(sends)), out_(std::move(out)),
-        receives_(std::move(receives)), dtype_(dtype) {}
+      : MessageCollective(std::move(group), dtype, 1), in_(std::move(in)), sends_(std::move(sends)),
+        out_(std::move(out)), receives_(std::move(receives)) {}
 
   void start() override {
-    post(receives_, out_.data(), [&](void* data, int count, MPI_Datatype type, int peer, MPI_Request* request) {
-      return MPI_Irecv(data, count, type, peer, tag, group_->comm, request);
+    post(receives_, out_.data(), [&](const Message& message, void* data, int count, MPI_Datatype type) {
+      receive(message.peer, message.elements, data, count, type);
     });
-    post(sends_, in_.data(), [&](void* data, int count, MPI_Datatype type, int peer, MPI_Request* request) {
-      return MPI_Isend(data, count, type, peer, tag, group_->comm, request);
+    post(sends_, in_.data(), [&](const Message& message, void* data, int count, MPI_Datatype type) {
+      send(message.peer, data, count, type);
     });
     copy_own(group_->rank, in_.data(), sends_, out_.data(), receives_, size_of(dtype_));
   }
 
-  bool test() override {
-    int flag = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE));
-    return flag != 0;
-  }
+  bool test() override { return are_complete(); }
 
 private:
   /// Consecutive parts of one peer, at most the count limit in all.
   struct Message {
     int peer;
+    std::int64_t elements;
     std::vector<int> counts;
     std::vector<MPI_Aint> offsets; ///< bytes
   };
@@ -48,22 +43,20 @@ private:
   template <class Post>
   void post(const std::vector<Transfer>& transfers, std::byte* data, Post&& call) {
     const std::int64_t limit = group_->settings.count_limit;
-    Message message{-1, {}, {}};
-    std::int64_t room = 0;
+    Message message{-1, 0, {}, {}};
     for (const Transfer& transfer : transfers) {
       if (transfer.peer == group_->rank)
         continue;
       for (std::int64_t done = 0; done < transfer.count;) {
-        if (transfer.peer != message.peer || room == 0) {
+        if (transfer.peer != message.peer || message.elements == limit) {
           flush(message, data, call);
           message.peer = transfer.peer;
-          room = limit;
         }
-        const std::int64_t count = std::min(transfer.count - done, room);
+        const std::int64_t count = std::min(transfer.count - done, limit - message.elements);
         message.counts.push_back(static_cast<int>(count));
         message.offsets.push_back((transfer.offset + done) * size_of(dtype_));
+        message.elements += count;
         done += count;
-        room -= count;
       }
     }
     flush(message, data, call);
@@ -73,28 +66,37 @@ private:
   void flush(Message& message, std::byte* data, Post&& call) {
     if (message.counts.empty())
       return;
-    requests_.push_back(MPI_REQUEST_NULL);
     if (message.counts.size() == 1) {
-      check(call(data + message.offsets[0], message.counts[0], mpi_type(dtype_), message.peer, &requests_.back()));
+      call(message, data + message.offsets[0], message.counts[0], mpi_type(dtype_));
     } else {
-      MPI_Datatype parts = MPI_DATATYPE_NULL;
+      Parts parts;
       const int number = narrow(static_cast<std::int64_t>(message.counts.size()), "exchange: parts of a message");
-      check(MPI_Type_create_hindexed(number, message.counts.data(), message.offsets.data(), mpi_type(dtype_), &parts));
-      check(MPI_Type_commit(&parts));
-      const int code = call(data, 1, parts, message.peer, &requests_.back());
-      MPI_Type_free(&parts); // lives until the message is complete
-      check(code);
+      check(MPI_Type_create_hindexed(number, message.counts.data(), message.offsets.data(), mpi_type(dtype_),
+                                     &parts.type));
+      check(MPI_Type_commit(&parts.type));
+      call(message, data, 1, parts.type);
     }
+    message.elements = 0;
     message.counts.clear();
     message.offsets.clear();
   }
+
+  /// A type that lives until the messages that it describes are complete.
+  struct Parts {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    Parts() = default;
+    Parts(const Parts&) = delete;
+    Parts& operator=(const Parts&) = delete;
+    ~Parts() {
+      if (type != MPI_DATATYPE_NULL)
+        MPI_Type_free(&type);
+    }
+  };
 
   Operand in_;
   std::vector<Transfer> sends_;
   Operand out_;
   std::vector<Transfer> receives_;
-  DType dtype_;
-  std::vector<MPI_Request> requests_;
 };
 
 } // namespace

@@ -22,6 +22,16 @@ using Wide = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T,
 template <class W>
 using Modular = typename std::conditional_t<std::is_integral_v<W>, std::make_unsigned<W>, std::type_identity<W>>::type;
 
+// NaN where any of the two is.
+template <class W>
+W larger(W total, W value) {
+  return value > total || value != value ? value : total;
+}
+template <class W>
+W smaller(W total, W value) {
+  return value < total || value != value ? value : total;
+}
+
 template <class W>
 void combine(W* total, const W* values, std::int64_t count, layout::ReduceOp op) {
   switch (op) {
@@ -32,11 +42,11 @@ void combine(W* total, const W* values, std::int64_t count, layout::ReduceOp op)
     return;
   case layout::ReduceOp::max:
     for (std::int64_t i = 0; i < count; ++i)
-      total[i] = std::max(total[i], values[i]);
+      total[i] = larger(total[i], values[i]);
     return;
   case layout::ReduceOp::min:
     for (std::int64_t i = 0; i < count; ++i)
-      total[i] = std::min(total[i], values[i]);
+      total[i] = smaller(total[i], values[i]);
     return;
   case layout::ReduceOp::prod:
     for (std::int64_t i = 0; i < count; ++i)
@@ -91,12 +101,12 @@ Reduce reduce_of(DType dtype) {
   return nullptr;
 }
 
-class ExchangeReduce final : public MpiCollective {
+class ExchangeReduce final : public MessageCollective {
 public:
   ExchangeReduce(GroupPtr group, Operand in, Operand out, layout::Segments pieces, DType dtype, layout::ReduceOp op,
                  bool gather)
-      : MpiCollective(std::move(group)), in_(std::move(in)), out_(std::move(out)), pieces_(std::move(pieces)),
-        dtype_(dtype), op_(op), gather_(gather) {
+      : MessageCollective(std::move(group), dtype, 2), in_(std::move(in)), out_(std::move(out)),
+        pieces_(std::move(pieces)), op_(op), gather_(gather) {
     const std::int64_t peers = std::max(group_->size - 1, 1);
     round_ = std::clamp<std::int64_t>(scratch_bytes / (peers * size_of(dtype)), 1, group_->settings.count_limit);
     own_ = pieces_.range(group_->rank);
@@ -110,9 +120,7 @@ public:
   bool test() override {
     if (gathering_ != nullptr)
       return gathering_->test();
-    int flag = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE));
-    if (flag == 0)
+    if (!are_complete())
       return false;
     reduce_round();
     begun_ += round_;
@@ -146,25 +154,20 @@ private:
   }
 
   void start_round() {
-    requests_.clear();
     const std::int64_t width = size_of(dtype_);
     const auto count = static_cast<int>(part(own_).size());
     std::byte* place = scratch_.data();
     for (int peer = 0; peer < group_->size && count > 0; ++peer) {
       if (peer == group_->rank)
         continue;
-      requests_.push_back(MPI_REQUEST_NULL);
-      check(MPI_Irecv(place, count, mpi_type(dtype_), peer, tag, group_->comm, &requests_.back()));
+      receive(peer, count, place, count, mpi_type(dtype_));
       place += count * width;
     }
     for (int step = 1; step < group_->size; ++step) { // each rank begins at another peer
       const int peer = (group_->rank + step) % group_->size;
       const layout::Range sent = part(pieces_.range(peer));
-      if (sent.size() == 0)
-        continue;
-      requests_.push_back(MPI_REQUEST_NULL);
-      check(MPI_Isend(in_.data() + sent.begin * width, static_cast<int>(sent.size()), mpi_type(dtype_), peer, tag,
-                      group_->comm, &requests_.back()));
+      if (sent.size() > 0)
+        send(peer, in_.data() + sent.begin * width, static_cast<int>(sent.size()), mpi_type(dtype_));
     }
   }
 
@@ -187,12 +190,9 @@ private:
     reduce_of(dtype_)(sources_, out_.data() + first * width, reduced.size(), op_);
   }
 
-  static constexpr int tag = 2;
-
   Operand in_;
   Operand out_;
   layout::Segments pieces_;
-  DType dtype_;
   layout::ReduceOp op_;
   bool gather_;
   layout::Range own_;
@@ -200,7 +200,6 @@ private:
   std::int64_t begun_ = 0; ///< elements of each piece in earlier rounds
   std::vector<std::byte> scratch_;
   std::vector<const std::byte*> sources_;
-  std::vector<MPI_Request> requests_;
   std::unique_ptr<Collective> gathering_;
 };
 

@@ -79,12 +79,15 @@ private:
 } // namespace
 
 std::shared_ptr<Communicator> make_mpi_communicator(MPI_Comm group, std::string name, MpiSettings settings) {
+  constexpr int largest = std::numeric_limits<int>::max();
+  expect(settings.count_limit >= 1 && settings.count_limit <= largest, Status::INVALID_ARGUMENT, "communicator ", name,
+         ": expected a count limit from 1 to ", largest, ", found ", settings.count_limit);
   check_mpi(MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN), "communicator " + name);
   int rank = 0, size = 0;
   check_mpi(MPI_Comm_rank(group, &rank), "communicator " + name);
   check_mpi(MPI_Comm_size(group, &size), "communicator " + name);
-  return std::make_shared<MpiCommunicator>(std::make_shared<impl::Group>(impl::Group{group, rank, size, settings, {}}),
-                                           std::move(name));
+  return std::make_shared<MpiCommunicator>(
+      std::make_shared<impl::Group>(impl::Group{group, rank, size, name, settings, {}}), std::move(name));
 }
 
 } // namespace ostraka::comm

@@ -5,6 +5,8 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -12,15 +14,16 @@ namespace ostraka::comm {
 
 /// Equal on all ranks of a group.
 struct MpiSettings {
-  bool checks = false;          ///< compare every operation between the ranks before it starts
-  std::int64_t count_limit = 0; ///< elements that a count or a displacement of one MPI call may reach
+  bool checks = false; ///< compare every operation between the ranks before it starts
+  /// Elements that a count or a displacement of one MPI call may reach: from 1 to what an int holds.
+  std::int64_t count_limit = std::numeric_limits<int>::max();
 
   /// What OSTRAKA_CHECK and OSTRAKA_COUNT_LIMIT say.
   static MpiSettings from_environment();
 };
 
 /// Takes over `group` (a communicator that nobody else uses); it is freed with the last reference, unless operations
-/// were abandoned on it or MPI is finalised. Local.
+/// were abandoned on it or MPI is finalised. Local. Throws INVALID_ARGUMENT for a limit out of range.
 OSTRAKA_API std::shared_ptr<Communicator> make_mpi_communicator(MPI_Comm group, std::string name,
                                                                 MpiSettings settings = MpiSettings::from_environment());
 

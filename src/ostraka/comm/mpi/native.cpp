@@ -4,7 +4,6 @@
 #include <ostraka/comm/mpi/impl/mpi_collective.hpp>
 
 #include <algorithm>
-#include <cstring>
 
 namespace ostraka::comm::impl {
 
@@ -40,7 +39,7 @@ MPI_Datatype mpi_type(DType dtype) {
 bool is_native(DType dtype, layout::ReduceOp op) {
   const bool is_16_bit = dtype == DType::bf16 || dtype == DType::f16;
   const bool compares = op == layout::ReduceOp::max || op == layout::ReduceOp::min;
-  return !is_16_bit && !(dtype == DType::u8 && compares);
+  return !is_16_bit && !(compares && (dtype == DType::u8 || is_floating(dtype)));
 }
 
 namespace {
@@ -92,11 +91,7 @@ struct Cuts {
 class NativeCollective : public MpiCollective {
 public:
   using MpiCollective::MpiCollective;
-  bool test() final {
-    int flag = 0;
-    check(MPI_Test(&request_, &flag, MPI_STATUS_IGNORE));
-    return flag != 0 && completed();
-  }
+  bool test() final { return is_complete(request_) && completed(); }
 
 protected:
   /// After a request is complete: true when the operation is, false when it started another request.
@@ -174,7 +169,7 @@ public:
 private:
   bool completed() override {
     if (aliases_) {
-      std::memcpy(out_.data(), scratch_.data(), static_cast<std::size_t>(own_ * size_of(dtype_)));
+      std::copy_n(scratch_.data(), own_ * size_of(dtype_), out_.data()); // perhaps none, from nowhere
       group_->scratch.give_back(std::move(scratch_));
     }
     conclude(op_, out_.data(), dtype_, own_, group_->size);

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Group {
   MPI_Comm comm;
   int rank;
   int size;
+  std::string name;
   MpiSettings settings;
   ScratchPool scratch;
 };
@@ -42,14 +44,44 @@ protected:
     if (code != MPI_SUCCESS)
       check_mpi(code, description.text());
   }
+  /// Whether a request is complete, which then is null. Throws COMMUNICATION when it failed.
+  bool is_complete(MPI_Request& request) const;
 
   GroupPtr group_;
 };
 
+/// An operation of messages between pairs of ranks. A message that is shorter than its receiver expects, which MPI
+/// takes for complete, is an error.
+class MessageCollective : public MpiCollective {
+protected:
+  MessageCollective(GroupPtr group, DType dtype, int tag) : MpiCollective(std::move(group)), dtype_(dtype), tag_(tag) {}
+
+  /// `count` of `type` are `elements` of the operation's type.
+  void receive(int peer, std::int64_t elements, void* data, int count, MPI_Datatype type);
+  void send(int peer, const void* data, int count, MPI_Datatype type);
+  /// Whether all messages so far are complete. Throws RANKS_DISAGREE for a short one.
+  bool are_complete();
+
+  DType dtype_;
+
+private:
+  struct Message {
+    int peer;
+    std::int64_t expected; ///< elements; negative where this rank sends
+  };
+  void check_statuses() const;
+
+  int tag_; ///< messages of two ranks with one tag match in the order in which operations start
+  std::vector<MPI_Request> requests_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<Message> messages_;
+};
+
 MPI_Datatype mpi_type(DType dtype);
 
-/// Whether MPI reduces the type itself, and rightly: 16-bit floats it does not know, and minimum and maximum of
-/// unsigned types are wrong in Open MPI 4.1.4 and MPICH 4.0.2 (spec/backends.md, fact 10).
+/// Whether MPI reduces the type itself, and rightly: 16-bit floats it does not know, minimum and maximum of unsigned
+/// types are wrong in Open MPI 4.1.4 and MPICH 4.0.2 (spec/backends.md, fact 10), and those of floating types lose a
+/// NaN or differ between the ranks.
 bool is_native(DType dtype, layout::ReduceOp op);
 
 std::unique_ptr<Collective> make_allgather(GroupPtr group, Operand in, Operand out, const layout::Segments& pieces,

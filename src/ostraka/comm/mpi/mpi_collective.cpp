@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/error.hpp>
+#include <ostraka/comm/mpi/impl/mpi_collective.hpp>
+
+namespace ostraka::comm::impl {
+
+namespace {
+
+// Open MPI 4.1 takes errors of nonblocking collectives to MPI_COMM_WORLD, whose handler usually ends the program.
+class WorldErrorsReturn {
+public:
+  WorldErrorsReturn() {
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &former_);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  }
+  ~WorldErrorsReturn() {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, former_);
+    MPI_Errhandler_free(&former_);
+  }
+  WorldErrorsReturn(const WorldErrorsReturn&) = delete;
+  WorldErrorsReturn& operator=(const WorldErrorsReturn&) = delete;
+
+private:
+  MPI_Errhandler former_ = MPI_ERRHANDLER_NULL;
+};
+
+} // namespace
+
+bool MpiCollective::is_complete(MPI_Request& request) const {
+  int flag = 0;
+  check(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE)); // calls no handler, and is all until the end
+  if (flag == 0)
+    return false;
+  const WorldErrorsReturn scope;
+  check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+  return flag != 0;
+}
+
+void MessageCollective::receive(int peer, std::int64_t elements, void* data, int count, MPI_Datatype type) {
+  messages_.push_back({peer, elements});
+  requests_.push_back(MPI_REQUEST_NULL);
+  check(MPI_Irecv(data, count, type, peer, tag_, group_->comm, &requests_.back()));
+}
+
+void MessageCollective::send(int peer, const void* data, int count, MPI_Datatype type) {
+  messages_.push_back({peer, -1});
+  requests_.push_back(MPI_REQUEST_NULL);
+  check(MPI_Isend(data, count, type, peer, tag_, group_->comm, &requests_.back()));
+}
+
+bool MessageCollective::are_complete() {
+  int flag = 0;
+  statuses_.resize(requests_.size());
+  const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, statuses_.data());
+  if (code == MPI_ERR_IN_STATUS)
+    for (const MPI_Status& status : statuses_)
+      check(status.MPI_ERROR == MPI_ERR_PENDING ? MPI_SUCCESS : status.MPI_ERROR);
+  check(code);
+  if (flag == 0)
+    return false;
+  check_statuses();
+  requests_.clear();
+  messages_.clear();
+  return true;
+}
+
+void MessageCollective::check_statuses() const {
+  for (std::size_t k = 0; k < messages_.size(); ++k) {
+    const auto [peer, expected] = messages_[k];
+    if (expected < 0)
+      continue;
+    MPI_Count received = 0;
+    check(MPI_Get_elements_x(&statuses_[k], mpi_type(dtype_), &received));
+    if (received != expected)
+      fail(Status::RANKS_DISAGREE, description.text(), ": expected ", expected, " elements from rank ", peer,
+           ", found ", received);
+  }
+}
+
+} // namespace ostraka::comm::impl

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_calls.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+
+namespace {
+
+using ostraka::comm::test::mpi_calls;
+
+/// Notes a call; true when it shall fail.
+bool note(const char* name, std::int64_t count, std::int64_t largest) {
+  ++mpi_calls.number[name];
+  mpi_calls.counts.push_back(count);
+  mpi_calls.largest = std::max({mpi_calls.largest, count, largest});
+  return mpi_calls.failing == name && mpi_calls.after-- <= 0;
+}
+
+bool note(const char* name, int count) { return note(name, count, count); }
+
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  PMPI_Comm_size(comm, &size);
+  return size;
+}
+
+std::int64_t total(const int* counts, std::int64_t number) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < number; ++i)
+    sum += counts[i];
+  return sum;
+}
+
+} // namespace
+
+extern "C" {
+
+int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                   MPI_Request* request) {
+  return note("MPI_Iallreduce", count) ? MPI_ERR_OTHER : PMPI_Iallreduce(in, out, count, type, op, comm, request);
+}
+
+int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request) {
+  return note("MPI_Ibcast", count) ? MPI_ERR_OTHER : PMPI_Ibcast(data, count, type, root, comm, request);
+}
+
+int MPI_Iallgather(const void* in, int sends, MPI_Datatype send_type, void* out, int count, MPI_Datatype type,
+                   MPI_Comm comm, MPI_Request* request) {
+  return note("MPI_Iallgather", count) ? MPI_ERR_OTHER
+                                       : PMPI_Iallgather(in, sends, send_type, out, count, type, comm, request);
+}
+
+int MPI_Iallgatherv(const void* in, int sends, MPI_Datatype send_type, void* out, const int* counts, const int* offsets,
+                    MPI_Datatype type, MPI_Comm comm, MPI_Request* request) {
+  const std::int64_t largest = *std::max_element(offsets, offsets + size_of(comm));
+  return note("MPI_Iallgatherv", total(counts, size_of(comm)), largest)
+             ? MPI_ERR_OTHER
+             : PMPI_Iallgatherv(in, sends, send_type, out, counts, offsets, type, comm, request);
+}
+
+int MPI_Ireduce_scatter(const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                        MPI_Request* request) {
+  const std::int64_t count = total(counts, size_of(comm));
+  return note("MPI_Ireduce_scatter", count, count) ? MPI_ERR_OTHER
+                                                   : PMPI_Ireduce_scatter(in, out, counts, type, op, comm, request);
+}
+
+int MPI_Ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                              MPI_Request* request) {
+  const std::int64_t whole = std::int64_t{count} * size_of(comm);
+  return note("MPI_Ireduce_scatter_block", whole, whole)
+             ? MPI_ERR_OTHER
+             : PMPI_Ireduce_scatter_block(in, out, count, type, op, comm, request);
+}
+
+int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
+  return note("MPI_Isend", count) ? MPI_ERR_OTHER : PMPI_Isend(data, count, type, peer, tag, comm, request);
+}
+
+int MPI_Irecv(void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
+  int width = 0;
+  PMPI_Type_size(type, &width);
+  mpi_calls.largest_receive = std::max(mpi_calls.largest_receive, std::int64_t{count} * width);
+  return note("MPI_Irecv", count) ? MPI_ERR_OTHER : PMPI_Irecv(data, count, type, peer, tag, comm, request);
+}
+
+int MPI_Type_create_hindexed(int number, const int* counts, const MPI_Aint* offsets, MPI_Datatype type,
+                             MPI_Datatype* result) {
+  return note("MPI_Type_create_hindexed", number, total(counts, number))
+             ? MPI_ERR_OTHER
+             : PMPI_Type_create_hindexed(number, counts, offsets, type, result);
+}
+
+} // extern "C"

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library asks of MPI: mpi_calls.cpp stands between them and forwards everything.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ostraka::comm::test {
+
+struct MpiCalls {
+  std::map<std::string, int> number; ///< by name
+  std::vector<std::int64_t> counts;  ///< of every call, in order
+  std::int64_t largest = 0;          ///< of all counts, displacements and elements of a message
+  std::int64_t largest_receive = 0;  ///< bytes
+  std::string failing;               ///< this one returns an error
+  int after = 0;                     ///< and before that, so many succeed
+
+  int of(const std::string& name) const {
+    const auto found = number.find(name);
+    return found == number.end() ? 0 : found->second;
+  }
+};
+
+/// Since the last assignment of MpiCalls{}.
+inline MpiCalls mpi_calls;
+
+} // namespace ostraka::comm::test
