@@ -131,8 +131,8 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
 }
 
 void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, comm::Communicator& all) {
-  expect(from.dtype() == to.dtype(), Status::TYPE_MISMATCH, "transfer: from ", name(from.dtype()), " to ",
-         name(to.dtype()));
+  expect(from.dtype() == to.dtype(), Status::TYPE_MISMATCH, "transfer: out holds ", name(to.dtype()), ", expected ",
+         name(from.dtype()));
   expect(from.mesh()->is_congruent(*to.mesh()), Status::INVALID_ARGUMENT,
          "transfer: the two meshes do not have the same ranks in the same order");
   expect(!distance(from, to), Status::INVALID_ARGUMENT, "transfer: the two buffers share memory");

@@ -39,6 +39,9 @@ public:
   static std::shared_ptr<const DeviceMesh> create(MPI_Comm group, std::vector<int> sizes,
                                                   std::vector<std::string> names = {});
 
+  /// One axis with all ranks of `group`; `names` is empty or has one name. As create.
+  static std::shared_ptr<const DeviceMesh> create_line(MPI_Comm group, std::vector<std::string> names = {});
+
   ~DeviceMesh();
   DeviceMesh(const DeviceMesh&) = delete;
   DeviceMesh& operator=(const DeviceMesh&) = delete;
