@@ -14,10 +14,11 @@ namespace ostraka::buffer {
 namespace {
 
 // Synchronous operations run on the caller's thread.
-std::shared_ptr<runtime::Stream> compute_stream(const DBuffer& buffer) {
+const std::shared_ptr<runtime::Stream>& compute_stream(const DBuffer& buffer) {
   expect(buffer.storage()->device() == runtime::Device::host, Status::NOT_SUPPORTED,
          "buffer: device memory needs the NCCL back end, which this version does not have");
-  return runtime::make_host_compute_stream();
+  static const auto stream = runtime::make_host_compute_stream();
+  return stream;
 }
 
 layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& placements, const LayoutPtr& layout) {
@@ -39,8 +40,9 @@ void check_out(const DBuffer& out, const DBuffer& from, const layout::Placements
                const char* operation) {
   expect(out.is_valid(), Status::INVALID_ARGUMENT, operation, ": out refers to no buffer");
   expect(out.mesh() == from.mesh(), Status::INVALID_ARGUMENT, operation, ": out is on another mesh");
-  expect(out.placements() == placements, Status::INVALID_ARGUMENT, operation, ": out has placements ",
-         layout::to_string(out.placements()), ", expected ", layout::to_string(placements));
+  if (out.placements() != placements)
+    fail(Status::INVALID_ARGUMENT, operation, ": out has placements ", layout::to_string(out.placements()),
+         ", expected ", layout::to_string(placements));
   expect(*out.layout() == *from.layout(), Status::SHAPE_MISMATCH, operation, ": out has another layout");
   expect(out.dtype() == dtype, Status::TYPE_MISMATCH, operation, ": out holds ", name(out.dtype()), ", expected ",
          name(dtype));
@@ -177,7 +179,8 @@ DBuffer DBuffer::relabel(layout::Placements placements, layout::Range range) con
 DBuffer DBuffer::view(layout::Placements placements) const {
   const layout::Range range = checked_range(mesh_, placements, layout_);
   check_average_type(placements, dtype_);
-  expect(range_.contains(range), Status::INVALID_ARGUMENT, "DBuffer::view: [", range.begin, ", ", range.end, ") under ",
+  if (!range_.contains(range))
+    fail(Status::INVALID_ARGUMENT, "DBuffer::view: [", range.begin, ", ", range.end, ") under ",
          layout::to_string(placements), " is not contained in [", range_.begin, ", ", range_.end, ") under ",
          layout::to_string(placements_), "; redistribute gathers it");
   return relabel(std::move(placements), range);
@@ -201,16 +204,18 @@ DBuffer DBuffer::cast(DType dtype, const DBuffer* out) const {
 }
 
 DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out) const {
-  const auto steps = plan_redistribute(placements_, placements);
-  if (out != nullptr)
+  if (out != nullptr) {
     check_out(*out, *this, placements, dtype_, "redistribute");
-  const bool moves = std::any_of(steps.begin(), steps.end(), [](const auto& step) { return step.axis >= 0; });
-  if (out == nullptr && !moves)
+    check_allocated(*this, "redistribute");
+    check_allocated(*out, "redistribute");
+    buffer::redistribute(*this, *out, *compute_stream(*this), mesh_->communicators());
+    return *out;
+  }
+  const auto steps = plan_redistribute(placements_, placements);
+  if (std::none_of(steps.begin(), steps.end(), [](const auto& step) { return step.axis >= 0; }))
     return view(std::move(placements));
   check_allocated(*this, "redistribute");
-  if (out != nullptr)
-    check_allocated(*out, "redistribute");
-  const DBuffer result = out != nullptr ? *out : make_like(std::move(placements), dtype_);
+  const DBuffer result = make_like(std::move(placements), dtype_);
   buffer::redistribute(*this, result, *compute_stream(*this), mesh_->communicators());
   return result;
 }
@@ -226,7 +231,8 @@ DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement
                              const DBuffer* out) const {
   expect(axis >= 0 && axis < mesh_->dims(), Status::INVALID_ARGUMENT, operation, ": expected an axis from 0 to ",
          mesh_->dims() - 1, ", found ", axis);
-  expect(placements_[axis].kind == from.kind, Status::INVALID_ARGUMENT, operation, ": axis ", axis, " has placement ",
+  if (placements_[axis].kind != from.kind)
+    fail(Status::INVALID_ARGUMENT, operation, ": axis ", axis, " has placement ",
          layout::to_string({&placements_[axis], 1}), ", expected ", layout::to_string({&from, 1}));
   layout::Placements placements = placements_;
   placements[axis] = to;

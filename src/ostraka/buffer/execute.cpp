@@ -117,12 +117,16 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);
-  DBuffer current = from;
+  const DBuffer* current = &from;
+  DBuffer between;
   for (const RedistributeStep& step : steps) {
-    const bool may_overwrite = is_in_place || !current.is_alias_of(from);
-    const DBuffer next = &step == &steps.back() ? to : intermediate(step, current, to, may_overwrite);
-    run(step, current, next, stream, communicators);
-    current = next;
+    if (&step == &steps.back())
+      return run(step, *current, to, stream, communicators);
+    const bool may_overwrite = is_in_place || !current->is_alias_of(from);
+    DBuffer next = intermediate(step, *current, to, may_overwrite);
+    run(step, *current, next, stream, communicators);
+    between = std::move(next);
+    current = &between;
   }
 }
 
