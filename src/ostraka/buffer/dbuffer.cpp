@@ -57,6 +57,13 @@ void check_allocated(const DBuffer& buffer, const char* operation) {
          " is released; reallocate_storage brings it back");
 }
 
+// Redistributes and gives scratch back.
+void run(const DBuffer& from, const DBuffer& to) {
+  const mesh::Communicators& communicators = from.mesh()->communicators();
+  buffer::redistribute(from, to, *compute_stream(from), communicators);
+  communicators.scratch->release();
+}
+
 bool is_zero(const std::byte* data, std::int64_t bytes) {
   return std::all_of(data, data + bytes, [](std::byte value) { return value == std::byte{0}; });
 }
@@ -103,9 +110,9 @@ DBuffer DBuffer::from_local(void* data, std::int64_t count, MeshPtr mesh, layout
   expect(count == expected, Status::SHAPE_MISMATCH, "from_local: expected ", expected,
          " elements, the local range of this rank, found ", count);
   expect(data != nullptr || count == 0, Status::INVALID_ARGUMENT, "from_local: the address is null");
-  const DBuffer buffer =
-      from_storage(std::make_shared<memory::Storage>(data, count * size_of(dtype), runtime::Device::host),
-                   std::move(mesh), std::move(placements), std::move(layout), dtype);
+  const std::int64_t bytes = multiply(count, size_of(dtype), "from_local: bytes");
+  const DBuffer buffer = from_storage(std::make_shared<memory::Storage>(data, bytes, runtime::Device::host),
+                                      std::move(mesh), std::move(placements), std::move(layout), dtype);
   if (padding == Padding::clear) {
     clear_padding(buffer, *compute_stream(buffer));
     return buffer;
@@ -200,7 +207,7 @@ DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out)
     check_out(*out, *this, placements, dtype_, "redistribute");
     check_allocated(*this, "redistribute");
     check_allocated(*out, "redistribute");
-    buffer::redistribute(*this, *out, *compute_stream(*this), mesh_->communicators());
+    run(*this, *out);
     return *out;
   }
   const auto steps = plan_redistribute(placements_, placements);
@@ -208,7 +215,7 @@ DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out)
     return view(std::move(placements));
   check_allocated(*this, "redistribute");
   const DBuffer result = make_like(std::move(placements), dtype_);
-  buffer::redistribute(*this, result, *compute_stream(*this), mesh_->communicators());
+  run(*this, result);
   return result;
 }
 
