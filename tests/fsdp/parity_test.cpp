@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharded training against plain training of the whole batch in one process (spec 6.4).
 #include "network.hpp"
-#include "support/round_bf16.hpp"
+#include "support/round_16.hpp"
 
 namespace ostraka::fsdp::test {
 namespace {

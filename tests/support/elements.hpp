@@ -2,7 +2,7 @@
 // Reads and writes elements of any DType as double, without the library's own conversions.
 #pragma once
 
-#include "round_bf16.hpp"
+#include "round_16.hpp"
 #include <ostraka/base/dtype.hpp>
 
 #include <cstddef>
@@ -12,6 +12,10 @@
 #include <vector>
 
 namespace ostraka::test {
+
+inline constexpr DType floating_types[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
+inline constexpr DType all_types[] = {DType::f64, DType::f32, DType::bf16, DType::f16,
+                                      DType::i64, DType::i32, DType::u8};
 
 inline std::int64_t width_of(DType dtype) {
   switch (dtype) {
@@ -52,16 +56,16 @@ inline double element(const void* data, std::int64_t index, DType dtype) {
     return load<float>(at);
   case DType::bf16:
     return bf16_value(load<std::uint16_t>(at));
+  case DType::f16:
+    return f16_value(load<std::uint16_t>(at));
   case DType::i64:
     return static_cast<double>(load<std::int64_t>(at));
   case DType::i32:
     return load<std::int32_t>(at);
   case DType::u8:
     return load<std::uint8_t>(at);
-  case DType::f16:
-    break;
   }
-  throw std::logic_error("element: f16 is not read by tests");
+  throw std::logic_error("element");
 }
 
 inline void set_element(void* data, std::int64_t index, DType dtype, double value) {
@@ -73,16 +77,16 @@ inline void set_element(void* data, std::int64_t index, DType dtype, double valu
     return store(at, static_cast<float>(value));
   case DType::bf16:
     return store(at, round_to_bf16(value));
+  case DType::f16:
+    return store(at, round_to_f16(value));
   case DType::i64:
     return store(at, static_cast<std::int64_t>(value));
   case DType::i32:
     return store(at, static_cast<std::int32_t>(value));
   case DType::u8:
     return store(at, static_cast<std::uint8_t>(value));
-  case DType::f16:
-    break;
   }
-  throw std::logic_error("set_element: f16 is not written by tests");
+  throw std::logic_error("set_element");
 }
 
 inline std::vector<double> elements(const void* data, std::int64_t count, DType dtype) {

@@ -47,7 +47,9 @@ ostraka_status_t ostraka_buffer_copy_from(ostraka_buffer_t buffer, int32_t index
 ostraka_status_t ostraka_buffer_view(ostraka_buffer_t buffer, const ostraka_placement_t* placements,
                                      ostraka_buffer_t* view);
 
-/* The same layout and placements in another floating type. Same type without `out`: shares storage. */
+/* The same layout and placements in any type. Floating types round once, to nearest; integer types cut the fraction off
+ * and take 0 for NaN; values out of range saturate: to the nearest limit of an integer type, to infinity in a floating
+ * type. Same type without `out`: shares storage. */
 ostraka_status_t ostraka_buffer_cast(ostraka_buffer_t buffer, int32_t dtype, ostraka_buffer_t out,
                                      ostraka_buffer_t* result);
 
