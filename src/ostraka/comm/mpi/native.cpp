@@ -39,8 +39,7 @@ MPI_Datatype mpi_type(DType dtype) {
 
 bool is_native(DType dtype, layout::ReduceOp op) {
   const bool is_16_bit = dtype == DType::bf16 || dtype == DType::f16;
-  const bool compares = op == layout::ReduceOp::max || op == layout::ReduceOp::min;
-  return !is_16_bit && !(dtype == DType::u8 && compares);
+  return !is_16_bit && !(dtype == DType::u8 && op != layout::ReduceOp::prod);
 }
 
 namespace {
