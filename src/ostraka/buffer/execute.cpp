@@ -30,8 +30,9 @@ layout::Segments pieces_of(const DBuffer& sharded, int axis) {
   return axis_pieces(*sharded.layout(), sharded.placements(), sharded.mesh()->position(), axis);
 }
 
-void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
-         const mesh::Communicators& communicators) {
+// `name` is that of the whole redistribution: whether an intermediate lies in scratch may differ between ranks.
+void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, const comm::Name& name,
+         runtime::Stream& stream, const mesh::Communicators& communicators) {
   using Kind = RedistributeStep::Kind;
   switch (step.kind) {
   case Kind::view:
@@ -40,16 +41,16 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, r
     return;
   case Kind::allgather:
     communicators.gather[step.axis]->allgather(stream, operand(from), operand(to), pieces_of(from, step.axis),
-                                               from.dtype(), from.name());
+                                               from.dtype(), name);
     return;
   case Kind::reduce_scatter:
     communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), pieces_of(to, step.axis),
-                                                    from.dtype(), from.placements()[step.axis].op, from.name());
+                                                    from.dtype(), from.placements()[step.axis].op, name);
     return;
   case Kind::allreduce:
     queue_copy(from, to, stream);
     communicators.reduce[step.axis]->allreduce(stream, operand(to), to.numel(), to.dtype(),
-                                               from.placements()[step.axis].op, from.name());
+                                               from.placements()[step.axis].op, name);
     return;
   }
 }
@@ -121,7 +122,7 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   for (const RedistributeStep& step : steps) {
     const bool may_overwrite = is_in_place || !current.is_alias_of(from);
     const DBuffer next = &step == &steps.back() ? to : intermediate(step, current, to, may_overwrite);
-    run(step, current, next, stream, communicators);
+    run(step, current, next, from.name(), stream, communicators);
     current = next;
   }
 }
