@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/execute.hpp>
@@ -30,8 +31,28 @@ layout::Segments pieces_of(const DBuffer& sharded, int axis) {
   return axis_pieces(*sharded.layout(), sharded.placements(), sharded.mesh()->position(), axis);
 }
 
-// `name` is that of the whole redistribution: whether an intermediate lies in scratch may differ between ranks.
-void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, const comm::Name& name,
+// What all ranks of an operation have in common: its name and, when ranks are compared, what its elements mean.
+struct Agreement {
+  Agreement(const DBuffer& from, const DBuffer& to) : name(from.name()) {
+    if (!environment::check())
+      return;
+    Hash hash;
+    for (const DBuffer* side : {&from, &to}) {
+      hash.add(side->layout()->hash());
+      for (const int size : side->mesh()->position().sizes)
+        hash.add(size);
+      for (const layout::Placement& placement : side->placements())
+        hash.add(placement.kind).add(placement.is_partial() ? placement.op : layout::ReduceOp::sum);
+    }
+    value = hash.value();
+  }
+
+  comm::Name name;
+  std::int64_t value = 0;
+};
+
+// Whether `from` and `to` lie in scratch may differ between ranks, their names too.
+void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, const Agreement& common,
          runtime::Stream& stream, const mesh::Communicators& communicators) {
   using Kind = RedistributeStep::Kind;
   switch (step.kind) {
@@ -41,16 +62,17 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, c
     return;
   case Kind::allgather:
     communicators.gather[step.axis]->allgather(stream, operand(from), operand(to), pieces_of(from, step.axis),
-                                               from.dtype(), name);
+                                               from.dtype(), common.name, common.value);
     return;
   case Kind::reduce_scatter:
     communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), pieces_of(to, step.axis),
-                                                    from.dtype(), from.placements()[step.axis].op, name);
+                                                    from.dtype(), from.placements()[step.axis].op, common.name,
+                                                    common.value);
     return;
   case Kind::allreduce:
     queue_copy(from, to, stream);
     communicators.reduce[step.axis]->allreduce(stream, operand(to), to.numel(), to.dtype(),
-                                               from.placements()[step.axis].op, name);
+                                               from.placements()[step.axis].op, common.name, common.value);
     return;
   }
 }
@@ -76,19 +98,6 @@ bool shares_memory_in_place(const DBuffer& from, const DBuffer& to) {
   expect(*bytes == (to.range().begin - from.range().begin) * size_of(from.dtype()), Status::INVALID_ARGUMENT,
          "redistribute: out overlaps the input with other elements at the same addresses");
   return true;
-}
-
-// What all ranks of a transfer must have in common.
-std::int64_t agreement(const Side& from, const Side& to) {
-  Hash hash;
-  for (const Side* side : {&from, &to}) {
-    hash.add(side->layout.hash());
-    for (const layout::Placement& placement : side->placements)
-      hash.add(placement.kind);
-    for (const int size : side->sizes)
-      hash.add(size);
-  }
-  return hash.value();
 }
 
 DBuffer make_scratch(const DBuffer& like, const layout::Placements& placements, const layout::Range& range) {
@@ -118,11 +127,12 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);
+  const Agreement common(from, to);
   DBuffer current = from;
   for (const RedistributeStep& step : steps) {
     const bool may_overwrite = is_in_place || !current.is_alias_of(from);
     const DBuffer next = &step == &steps.back() ? to : intermediate(step, current, to, may_overwrite);
-    run(step, current, next, from.name(), stream, communicators);
+    run(step, current, next, common, stream, communicators);
     current = next;
   }
 }
@@ -132,12 +142,14 @@ void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, c
          name(to.dtype()));
   expect(from.mesh()->is_congruent(*to.mesh()), Status::INVALID_ARGUMENT,
          "transfer: the two meshes do not have the same ranks in the same order");
-  expect(!distance(from, to), Status::INVALID_ARGUMENT, "transfer: the two buffers share memory");
+  expect(!from.is_alias_of(to) && !distance(from, to), Status::INVALID_ARGUMENT,
+         "transfer: the two buffers share memory"); // the first also where this rank holds nothing
   const Side source{*from.layout(), from.placements(), from.mesh()->position().sizes};
   const Side target{*to.layout(), to.placements(), to.mesh()->position().sizes};
+  const Agreement common(from, to);
   TransferPlan plan = plan_transfers(source, target, all.rank());
   all.exchange(stream, operand(from), std::move(plan.sends), operand(to), std::move(plan.receives), from.dtype(),
-               agreement(source, target), from.name());
+               common.value, common.name);
 }
 
 void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {
