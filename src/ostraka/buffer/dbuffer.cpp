@@ -101,9 +101,9 @@ DBuffer DBuffer::from_local(void* data, std::int64_t count, MeshPtr mesh, layout
   expect(count == expected, Status::SHAPE_MISMATCH, "from_local: expected ", expected,
          " elements, the local range of this rank, found ", count);
   expect(data != nullptr || count == 0, Status::INVALID_ARGUMENT, "from_local: the address is null");
-  const DBuffer buffer =
-      from_storage(std::make_shared<memory::Storage>(data, count * size_of(dtype), runtime::Device::host),
-                   std::move(mesh), std::move(placements), std::move(layout), dtype);
+  const std::int64_t bytes = multiply(count, size_of(dtype), "from_local: bytes");
+  const DBuffer buffer = from_storage(std::make_shared<memory::Storage>(data, bytes, runtime::Device::host),
+                                      std::move(mesh), std::move(placements), std::move(layout), dtype);
   if (padding == Padding::clear) {
     clear_padding(buffer, *compute_stream(buffer));
     return buffer;

@@ -153,6 +153,11 @@ void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, c
 }
 
 void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {
+  const auto bytes = distance(from, to);
+  expect(!bytes || (*bytes == 0 && from.dtype() == to.dtype()), Status::INVALID_ARGUMENT,
+         "cast: out overlaps the input with other elements at the same addresses");
+  if (bytes)
+    return;
   stream.launch("cast", [from, to](const runtime::Execution& execution) {
     kernels::cast(execution, from.data(), from.dtype(), to.data(), to.dtype(), to.numel());
   });

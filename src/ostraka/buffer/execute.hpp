@@ -21,7 +21,8 @@ OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::S
 /// INVALID_ARGUMENT for other ranks or memory that overlaps.
 OSTRAKA_API void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, comm::Communicator& all);
 
-/// Queues `to` = `from` in the type of `to` (same layout and range).
+/// Queues `to` = `from` in the type of `to` (same layout and range). They may be the same memory in the same type, else
+/// they must not overlap (INVALID_ARGUMENT).
 OSTRAKA_API void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream);
 
 /// Queues `to` += factor * `from` (same layout and range; types may differ).
