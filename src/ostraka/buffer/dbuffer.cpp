@@ -203,7 +203,10 @@ DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out)
   if (out != nullptr)
     check_allocated(*out, "redistribute");
   const DBuffer result = out != nullptr ? *out : make_like(std::move(placements), dtype_);
-  buffer::redistribute(*this, result, *compute_stream(*this), mesh_->communicators());
+  mesh::Communicators communicators = mesh_->communicators();
+  communicators.scratch = std::make_shared<memory::Scratch>(); // of this call
+  buffer::redistribute(*this, result, *compute_stream(*this), communicators);
+  communicators.scratch->release();
   return result;
 }
 

@@ -100,23 +100,16 @@ bool shares_memory_in_place(const DBuffer& from, const DBuffer& to) {
   return true;
 }
 
-DBuffer make_scratch(const DBuffer& like, const layout::Placements& placements, const layout::Range& range) {
-  auto storage =
-      std::make_shared<memory::Storage>(like.storage()->arena() ? like.storage()->arena() : like.mesh()->arena(),
-                                        range.size() * size_of(like.dtype()), memory::Kind::transient);
-  return DBuffer::from_storage(std::move(storage), like.mesh(), placements, like.layout(), like.dtype());
+// Memory of the scratch that the communicators keep.
+DBuffer in_scratch(std::optional<memory::Scratch::Use>& use, const DBuffer& like, const layout::Placements& placements,
+                   std::int64_t numel, runtime::Stream& stream, const mesh::Communicators& communicators) {
+  const auto& own = like.storage()->arena();
+  use.emplace(*communicators.scratch, own ? own : like.mesh()->arena(), numel * size_of(like.dtype()), stream);
+  return DBuffer::from_storage(use->storage(), like.mesh(), placements, like.layout(), like.dtype());
 }
 
-// Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may be
-// overwritten, else in scratch.
-DBuffer intermediate(const RedistributeStep& step, const DBuffer& current, const DBuffer& to, bool may_overwrite) {
-  using Kind = RedistributeStep::Kind;
-  if (step.kind == Kind::view || step.kind == Kind::relabel)
-    return current.view(step.placements);
-  const layout::Range range = to.layout()->local_range(step.placements, to.mesh()->position());
-  if (to.range().contains(range))
-    return to.view(step.placements);
-  return may_overwrite ? current.view(step.placements) : make_scratch(to, step.placements, range);
+bool moves_nothing(const RedistributeStep& step) {
+  return step.kind == RedistributeStep::Kind::view || step.kind == RedistributeStep::Kind::relabel;
 }
 
 } // namespace
@@ -128,10 +121,22 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   if (steps.empty())
     return queue_copy(from, to, stream);
   const Agreement common(from, to);
+  std::optional<memory::Scratch::Use> scratch;
+  // Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may
+  // be overwritten, else in scratch, which is needed once at most, before the first reduction.
+  const auto place = [&](const RedistributeStep& step, const DBuffer& current) {
+    if (moves_nothing(step))
+      return current.view(step.placements);
+    const layout::Range range = to.layout()->local_range(step.placements, to.mesh()->position());
+    if (to.range().contains(range))
+      return to.view(step.placements);
+    if (is_in_place || !current.is_alias_of(from))
+      return current.view(step.placements);
+    return in_scratch(scratch, to, step.placements, range.size(), stream, communicators);
+  };
   DBuffer current = from;
   for (const RedistributeStep& step : steps) {
-    const bool may_overwrite = is_in_place || !current.is_alias_of(from);
-    const DBuffer next = &step == &steps.back() ? to : intermediate(step, current, to, may_overwrite);
+    const DBuffer next = &step == &steps.back() ? to : place(step, current);
     run(step, current, next, common, stream, communicators);
     current = next;
   }

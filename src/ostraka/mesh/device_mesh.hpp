@@ -7,6 +7,7 @@
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/layout/global_layout.hpp>
 #include <ostraka/memory/arena.hpp>
+#include <ostraka/memory/scratch.hpp>
 
 #include <mpi.h>
 
@@ -22,6 +23,8 @@ struct Communicators {
   std::shared_ptr<comm::Communicator> all;
   std::vector<std::shared_ptr<comm::Communicator>> gather; ///< [axis]
   std::vector<std::shared_ptr<comm::Communicator>> reduce; ///< [axis]
+  /// What reductions over several axes use between them.
+  std::shared_ptr<memory::Scratch> scratch = std::make_shared<memory::Scratch>();
 
   /// Whether one of them cannot be used any more.
   bool have_failed() const;
