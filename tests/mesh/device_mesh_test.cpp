@@ -30,7 +30,7 @@ std::int64_t members(comm::Communicator& group) {
   const auto storage = std::make_shared<memory::Storage>(memory::make_host_arena(), 8, memory::Kind::other);
   auto& mask = *reinterpret_cast<std::int64_t*>(storage->data());
   mask = std::int64_t{1} << rank;
-  group.allreduce(*runtime::make_host_compute_stream(), {storage, 0}, 1, DType::i64);
+  group.allreduce(*runtime::make_host_compute_stream(), {storage, 0}, 1, DType::i64, layout::ReduceOp::sum);
   return mask;
 }
 
