@@ -9,9 +9,10 @@ module ostraka_arrays
   implicit none
   private
   public :: ostraka_shape, ostraka_shape_t, ostraka_tensor, ostraka_tensor_t
-  public :: check_contiguous, check_rank, check_shape, check_type, from_c_shape, num_elements, to_c_shapes
+  public :: check_contiguous, check_rank, check_shape, check_type, from_c_shape, is_of_pairs, num_elements, &
+    tensor_text, to_c_shapes
 
-  integer, parameter :: MAX_RANK = 15  ! of a Fortran array
+  integer, parameter :: MAX_RANK = 16  ! 15 of a Fortran array, and the pairs of a complex one
 
   !! A shape in Fortran order, for lists of shapes of different rank; made by `ostraka_shape`.
   type :: ostraka_shape_t
@@ -24,6 +25,7 @@ module ostraka_arrays
     type(c_ptr) :: address = c_null_ptr
     integer(int32) :: dtype = -1
     logical :: contiguous = .true.
+    logical :: pairs = .false.  ! a complex array: `dtype` is its real type, the first extent of `shape` is 2
     type(ostraka_shape_t) :: shape
   end type
 
@@ -32,9 +34,10 @@ module ostraka_arrays
     module procedure shape_of_int32, shape_of_int64
   end interface
 
-  !! Describes an array of any rank; the array has the attribute target.
+  !! Describes an array of any rank; the array has the attribute target. A complex array is a tensor of pairs of its
+  !! real type: real and imaginary part are a first dimension of 2.
   interface ostraka_tensor
-    module procedure tensor_r64, tensor_r32, tensor_i64, tensor_i32, tensor_i16, tensor_i8
+    module procedure tensor_r64, tensor_r32, tensor_c64, tensor_c32, tensor_i64, tensor_i32, tensor_i16, tensor_i8
   end interface
 
 contains
@@ -72,6 +75,20 @@ contains
     include 'ostraka_tensor.inc'
   end function
 
+  function tensor_c64(array) result(tensor)
+    complex(real64), intent(in), target :: array(..)
+    integer(int32), parameter :: dtype = OSTRAKA_F64
+    include 'ostraka_tensor.inc'
+    call to_pairs(tensor)
+  end function
+
+  function tensor_c32(array) result(tensor)
+    complex(real32), intent(in), target :: array(..)
+    integer(int32), parameter :: dtype = OSTRAKA_F32
+    include 'ostraka_tensor.inc'
+    call to_pairs(tensor)
+  end function
+
   function tensor_i64(array) result(tensor)
     integer(int64), intent(in), target :: array(..)
     integer(int32), parameter :: dtype = OSTRAKA_I64
@@ -94,6 +111,29 @@ contains
     integer(int8), intent(in), target :: array(..)
     integer(int32), parameter :: dtype = OSTRAKA_U8
     include 'ostraka_tensor.inc'
+  end function
+
+  pure subroutine to_pairs(tensor)
+    type(ostraka_tensor_t), intent(inout) :: tensor
+
+    tensor%pairs = .true.
+    tensor%shape%ndim = tensor%shape%ndim + 1
+    tensor%shape%extents = [2_int64, tensor%shape%extents(:MAX_RANK - 1)]
+  end subroutine
+
+  !! Whether a tensor of this shape can hold complex numbers.
+  pure logical function is_of_pairs(shape)
+    type(ostraka_shape_t), intent(in) :: shape
+
+    is_of_pairs = shape%ndim > 0 .and. shape%extents(1) == 2
+  end function
+
+  !! 'tensor 2'
+  pure function tensor_text(index) result(text)
+    integer(int32), intent(in) :: index
+    character(:), allocatable :: text
+
+    text = 'tensor ' // decimal(int(index, int64))
   end function
 
   !! Number of elements.
@@ -141,17 +181,23 @@ contains
     text = what // ': the array is not contiguous'
   end subroutine
 
-  !! Refuses an array of another kind than the element type `dtype`.
-  subroutine check_type(what, dtype, array_dtype, status, text)
+  !! Refuses an array of another kind than the element type `dtype`; `pairs`: the array is complex.
+  subroutine check_type(what, dtype, array_dtype, status, text, pairs)
     character(*), intent(in) :: what
     integer(int32), intent(in) :: dtype, array_dtype
     integer(int32), intent(inout) :: status
     character(:), allocatable, intent(inout) :: text
+    logical, intent(in), optional :: pairs
+    character(:), allocatable :: array_text
 
     if (status /= OSTRAKA_OK .or. dtype == array_dtype) return
     if (dtype == OSTRAKA_F16 .and. array_dtype == OSTRAKA_BF16) return  ! both are int16
     status = OSTRAKA_TYPE_MISMATCH
-    text = what // ' is ' // type_text(dtype) // ', the array or pointer is ' // type_text(array_dtype)
+    array_text = type_text(array_dtype)
+    if (present(pairs)) then
+      if (pairs) array_text = 'complex' // array_text(len('real') + 1:)
+    end if
+    text = what // ' is ' // type_text(dtype) // ', the array or pointer is ' // array_text
   end subroutine
 
   !! Refuses a pointer of another rank than the shape.
@@ -168,18 +214,21 @@ contains
       decimal(int(ndim, int64))
   end subroutine
 
-  !! Refuses an array of another shape than `expected`, but a list (rank 1) of all elements is let through.
+  !! Refuses an array of another shape than `expected`, but a list (rank 1) of all elements is let through. A list of
+  !! complex numbers fits a tensor of pairs only.
   subroutine check_shape(what, expected, tensor, status, text)
     character(*), intent(in) :: what
     type(ostraka_shape_t), intent(in) :: expected
     type(ostraka_tensor_t), intent(in) :: tensor
     integer(int32), intent(inout) :: status
     character(:), allocatable, intent(inout) :: text
+    character(:), allocatable :: array_text
     logical :: fits
 
     if (status /= OSTRAKA_OK) return
-    if (tensor%shape%ndim == 1) then
+    if (tensor%shape%ndim == merge(2, 1, tensor%pairs)) then
       fits = num_elements(tensor%shape) == num_elements(expected)
+      if (tensor%pairs) fits = fits .and. is_of_pairs(expected)
     else if (tensor%shape%ndim == expected%ndim) then
       fits = all(tensor%shape%extents(:expected%ndim) == expected%extents(:expected%ndim))
     else
@@ -187,7 +236,9 @@ contains
     end if
     if (fits) return
     status = OSTRAKA_SHAPE_MISMATCH
-    text = what // ' has ' // shape_text(expected%extents(:expected%ndim)) // ', the array ' // &
+    array_text = ', the array '
+    if (tensor%pairs) array_text = ', the complex array as pairs '
+    text = what // ' has ' // shape_text(expected%extents(:expected%ndim)) // array_text // &
       shape_text(tensor%shape%extents(:tensor%shape%ndim))
   end subroutine
 end module

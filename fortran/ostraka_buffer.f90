@@ -1,14 +1,14 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Internal: the distributed buffer. Use the module `ostraka`.
 module ostraka_buffer
-  use, intrinsic :: iso_c_binding, only: c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_intptr_t, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int16, int32, int64, int8, real32, real64
   use ostraka_arrays
   use ostraka_c
   use ostraka_layout, only: layout_handle, ostraka_layout_t
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
-  use ostraka_support, only: conclude, decimal, to_c_axis, to_c_index
+  use ostraka_support, only: conclude, decimal, shape_text, to_c_axis, to_c_index, to_c_string
   use ostraka_types
   implicit none
   private
@@ -25,33 +25,44 @@ module ostraka_buffer
     procedure, public :: empty
     procedure, public :: distribute
     procedure, private :: from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, from_local_i8
+    procedure, private :: from_local_c64, from_local_c32
     !! Wraps a contiguous array with the attribute target, which has the exact size of the local range and outlives
     !! every handle on it; no copy. Padding that is not zero is refused, or cleared with clear_padding=.true.
     generic, public :: from_local => from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, &
-      from_local_i8
+      from_local_i8, from_local_c64, from_local_c32
     procedure, private :: copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, copy_from_i8
+    procedure, private :: copy_from_c64, copy_from_c32
     !! Copies this rank's part of the whole tensor `index`: a contiguous array of its shape, or a list of its elements.
+    !! A complex array is for a tensor of pairs, whose first extent is 2.
     generic, public :: copy_from => copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, &
-      copy_from_i8
+      copy_from_i8, copy_from_c64, copy_from_c32
     procedure, public :: view
     procedure, public :: cast
     procedure, public :: allgather
     procedure, public :: reduce_scatter
     procedure, public :: allreduce
     procedure, public :: redistribute
-    procedure, private :: local_r64, local_r32, local_i64, local_i32, local_i16, local_i8
-    !! The local range, and the number of elements before it in the layout.
-    generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8
-    procedure, private :: range_r64, range_r32, range_i64, range_i32, range_i16, range_i8
-    !! This rank's elements of tensor `index`, and the number of elements before them in the tensor. Always works.
-    generic, public :: tensor_range => range_r64, range_r32, range_i64, range_i32, range_i16, range_i8
+    procedure, public :: redistribute_into
+    procedure, public :: set_name
+    procedure, private :: local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32
+    !! The local range, and the number of elements before it in the layout. A complex pointer is for a buffer of tensors
+    !! of pairs; then both are numbers of complex elements.
+    generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32
+    procedure, private :: range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, range_c32
+    !! This rank's elements of tensor `index`, and the number of elements before them in the tensor. Always works, but
+    !! for a complex pointer: that is for a tensor of pairs, none of which is cut.
+    generic, public :: tensor_range => range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, &
+      range_c32
     procedure, private :: view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4
     procedure, private :: view_r32_0, view_r32_1, view_r32_2, view_r32_3, view_r32_4
+    procedure, private :: view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4
+    procedure, private :: view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4
     !! This rank's part of tensor `index` in its own shape, cut along the last index; `first_row` is the index in the
     !! whole tensor (from 1) of the part's first. An error where the cut goes through such a slice. A scalar of another
-    !! rank gives a null pointer.
+    !! rank gives a null pointer. A complex pointer is for a tensor of pairs and has one dimension less.
     generic, public :: tensor_view => view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4, view_r32_0, &
-      view_r32_1, view_r32_2, view_r32_3, view_r32_4
+      view_r32_1, view_r32_2, view_r32_3, view_r32_4, view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4, &
+      view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4
     procedure, public :: num_tensors
     procedure, public :: tensor_shape
     procedure, public :: dtype => buffer_dtype
@@ -63,7 +74,9 @@ module ostraka_buffer
 
 contains
 
+  include 'ostraka_buffer_redistribution.inc'
   include 'ostraka_buffer_arrays.inc'
+  include 'ostraka_buffer_complex.inc'
 
   !! Allocates the local range, zero-filled, for a layout, whose number of segments is a multiple of the shards.
   !! Overwrites the handle.
@@ -124,7 +137,7 @@ contains
     do i = 1, size(tensors)
       what = tensor_text(int(i, int32))
       call check_contiguous(what, tensors(i), status, text)
-      call check_type(what, dtype, tensors(i)%dtype, status, text)
+      call check_type(what, dtype, tensors(i)%dtype, status, text, tensors(i)%pairs)
     end do
     call to_c_shapes(tensors%shape, extents, c_shapes)
     c_layout = c_null_ptr
@@ -133,111 +146,6 @@ contains
       status = c_buffer_distribute(mesh_handle(mesh), placements, c_layout, size(tensors, kind=int32), c_shapes, &
       dtype, tensors%address, self%handle)
     call conclude('buffer%distribute', status, ierr, text)
-  end subroutine
-
-  !! A contained range under other placements; shares storage.
-  subroutine view(self, placements, result, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    type(ostraka_placement_t), intent(in) :: placements(:)
-    type(ostraka_buffer_t), intent(inout) :: result
-    integer(int32), intent(out), optional :: ierr
-    type(c_ptr) :: handle
-    integer(int32) :: dims, status
-    character(:), allocatable :: text
-
-    handle = c_null_ptr
-    dims = 0
-    status = c_buffer_mesh_dims(self%handle, dims)
-    call check_placements(placements, dims, status, text)
-    if (status == OSTRAKA_OK) status = c_buffer_view(self%handle, placements, handle)
-    result = ostraka_buffer_t(handle)
-    call conclude('buffer%view', status, ierr, text)
-  end subroutine
-
-  !! The same in another floating type. With the same type and without `out` it shares storage.
-  subroutine cast(self, dtype, result, out, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    integer(int32), intent(in) :: dtype
-    type(ostraka_buffer_t), intent(inout) :: result
-    type(ostraka_buffer_t), intent(in), optional :: out
-    integer(int32), intent(out), optional :: ierr
-    type(c_ptr) :: handle
-    integer(int32) :: status
-
-    handle = c_null_ptr
-    status = c_buffer_cast(self%handle, dtype, handle_or_null(out), handle)
-    result = ostraka_buffer_t(handle)
-    call conclude('buffer%cast', status, ierr)
-  end subroutine
-
-  !! Shard -> replicate on `axis`. Collective over the axis. `out`: a buffer for the result instead of a new one.
-  subroutine allgather(self, axis, result, out, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    integer(int32), intent(in) :: axis
-    type(ostraka_buffer_t), intent(inout) :: result
-    type(ostraka_buffer_t), intent(in), optional :: out
-    integer(int32), intent(out), optional :: ierr
-    type(c_ptr) :: handle
-    integer(int32) :: status
-
-    handle = c_null_ptr
-    status = c_buffer_allgather(self%handle, to_c_axis(axis), handle_or_null(out), handle)
-    result = ostraka_buffer_t(handle)
-    call conclude('buffer%allgather', status, ierr)
-  end subroutine
-
-  !! Partial -> shard on `axis`. Collective over the axis. `out`: a buffer for the result instead of a new one.
-  subroutine reduce_scatter(self, axis, result, out, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    integer(int32), intent(in) :: axis
-    type(ostraka_buffer_t), intent(inout) :: result
-    type(ostraka_buffer_t), intent(in), optional :: out
-    integer(int32), intent(out), optional :: ierr
-    type(c_ptr) :: handle
-    integer(int32) :: status
-
-    handle = c_null_ptr
-    status = c_buffer_reduce_scatter(self%handle, to_c_axis(axis), handle_or_null(out), handle)
-    result = ostraka_buffer_t(handle)
-    call conclude('buffer%reduce_scatter', status, ierr)
-  end subroutine
-
-  !! Partial -> replicate on `axis`. Collective over the axis. `out`: a buffer for the result instead of a new one.
-  subroutine allreduce(self, axis, result, out, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    integer(int32), intent(in) :: axis
-    type(ostraka_buffer_t), intent(inout) :: result
-    type(ostraka_buffer_t), intent(in), optional :: out
-    integer(int32), intent(out), optional :: ierr
-    type(c_ptr) :: handle
-    integer(int32) :: status
-
-    handle = c_null_ptr
-    status = c_buffer_allreduce(self%handle, to_c_axis(axis), handle_or_null(out), handle)
-    result = ostraka_buffer_t(handle)
-    call conclude('buffer%allreduce', status, ierr)
-  end subroutine
-
-  !! To other placements: several axes at once shard -> replicate or replicate -> shard, or one axis by a reduction.
-  !! Collective over the axes that are gathered or reduced.
-  subroutine redistribute(self, placements, result, out, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    type(ostraka_placement_t), intent(in) :: placements(:)
-    type(ostraka_buffer_t), intent(inout) :: result
-    type(ostraka_buffer_t), intent(in), optional :: out
-    integer(int32), intent(out), optional :: ierr
-    type(c_ptr) :: handle
-    integer(int32) :: dims, status
-    character(:), allocatable :: text
-
-    handle = c_null_ptr
-    dims = 0
-    status = c_buffer_mesh_dims(self%handle, dims)
-    call check_placements(placements, dims, status, text)
-    if (status == OSTRAKA_OK) &
-      status = c_buffer_redistribute(self%handle, placements, handle_or_null(out), handle)
-    result = ostraka_buffer_t(handle)
-    call conclude('buffer%redistribute', status, ierr, text)
   end subroutine
 
   !! Number of tensors.
@@ -343,26 +251,19 @@ contains
     if (present(buffer)) handle_or_null = buffer%handle
   end function
 
-  !! 'tensor 2'
-  function tensor_text(index) result(text)
-    integer(int32), intent(in) :: index
-    character(:), allocatable :: text
-
-    text = 'tensor ' // decimal(int(index, int64))
-  end function
-
-  !! Whether the buffer's elements have the kind of the caller's array or pointer.
-  subroutine check_kind(self, what, expected, status, text)
+  !! Whether the buffer's elements have the kind of the caller's array or pointer; `pairs`: that is complex.
+  subroutine check_kind(self, what, expected, status, text, pairs)
     class(ostraka_buffer_t), intent(in) :: self
     character(*), intent(in) :: what
     integer(int32), intent(in) :: expected
     integer(int32), intent(out) :: status
     character(:), allocatable, intent(inout) :: text
+    logical, intent(in), optional :: pairs
     integer(int32) :: dtype
 
     dtype = -1
     status = c_buffer_dtype(self%handle, dtype)
-    call check_type(what, dtype, expected, status, text)
+    call check_type(what, dtype, expected, status, text, pairs)
   end subroutine
 
   !! The shape of a whole tensor, unless an error was found before.

@@ -78,6 +78,12 @@ module ostraka_c
       integer(c_int32_t), value :: axis
       integer(c_int32_t), intent(out) :: size
     end function
+    integer(c_int32_t) function c_mesh_memory(mesh, kind, in_use, peak) bind(c, name='ostraka_mesh_memory')
+      import
+      type(c_ptr), value :: mesh
+      integer(c_int32_t), value :: kind
+      integer(c_int64_t), intent(inout) :: in_use, peak
+    end function
     integer(c_int32_t) function c_mesh_coordinate(mesh, axis, coordinate) bind(c, name='ostraka_mesh_coordinate')
       import
       type(c_ptr), value :: mesh
@@ -170,6 +176,15 @@ module ostraka_c
       type(c_ptr), value :: buffer, out
       type(ostraka_placement_t), intent(in) :: placements(*)
       type(c_ptr), intent(inout) :: result
+    end function
+    integer(c_int32_t) function c_buffer_redistribute_into(buffer, out) bind(c, name='ostraka_buffer_redistribute_into')
+      import
+      type(c_ptr), value :: buffer, out
+    end function
+    integer(c_int32_t) function c_buffer_set_name(buffer, name) bind(c, name='ostraka_buffer_set_name')
+      import
+      type(c_ptr), value :: buffer
+      character(kind=c_char), intent(in) :: name(*)
     end function
     integer(c_int32_t) function c_buffer_local(buffer, data, count, begin) bind(c, name='ostraka_buffer_local')
       import

@@ -25,6 +25,7 @@ module ostraka_mesh
     procedure, public :: axis => axis_of_name
     procedure, public :: axis_size
     procedure, public :: coordinate
+    procedure, public :: memory
   end type
 
   !! `mesh%create` as a procedure; the module ostraka_mpi_f08 adds the form for type(MPI_Comm).
@@ -130,6 +131,20 @@ contains
     call conclude('mesh%coordinate', c_mesh_coordinate(self%handle, to_c_axis(axis), place), ierr)
   end subroutine
 
+  !! Bytes of one kind (OSTRAKA_MEMORY_OTHER, ...) on this rank that what was created on the mesh has in use now, and at
+  !! most so far. Buffers are of kind OTHER, scratch of redistributions is TRANSIENT; contexts report their own memory.
+  !! Storage counts in multiples of 64 bytes, and not at all while it is released or is memory of the caller.
+  subroutine memory(self, kind, in_use, peak, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    integer(int32), intent(in) :: kind
+    integer(int64), intent(out) :: in_use, peak
+    integer(int32), intent(out), optional :: ierr
+
+    in_use = 0
+    peak = 0
+    call conclude('mesh%memory', c_mesh_memory(self%handle, kind, in_use, peak), ierr)
+  end subroutine
+
   !! The whole range on every rank of the axis.
   pure type(ostraka_placement_t) function ostraka_replicate()
     ostraka_replicate = ostraka_placement_t(OSTRAKA_KIND_REPLICATE, OSTRAKA_SUM)
@@ -140,7 +155,8 @@ contains
     ostraka_shard = ostraka_placement_t(OSTRAKA_KIND_SHARD, OSTRAKA_SUM)
   end function
 
-  !! The whole range, still to be reduced over the axis by `op`: OSTRAKA_SUM (default) or OSTRAKA_MEAN.
+  !! The whole range, still to be reduced over the axis by `op`: OSTRAKA_SUM (default), OSTRAKA_MEAN,
+  !! OSTRAKA_MAX, OSTRAKA_MIN or OSTRAKA_PROD. OSTRAKA_MEAN is for floating types only.
   pure type(ostraka_placement_t) function ostraka_partial(op)
     integer(int32), intent(in), optional :: op
 

@@ -24,18 +24,20 @@ contains
     integer(int32), intent(in) :: status
     integer(int32), intent(out), optional :: ierr
     character(*), intent(in), optional :: text
+    character(:), allocatable :: reason
 
     if (status /= OSTRAKA_OK) then
       if (allocated(own_text)) deallocate(own_text)
+      reason = from_c_string(c_last_error())
       if (present(text)) then
-        if (len(text) > 0) own_text = text
+        if (len(text) > 0) reason = text
+        if (len(text) > 0) own_text = operation // ': ' // text
       end if
     end if
     if (present(ierr)) then
       ierr = status
     else if (status /= OSTRAKA_OK) then
-      write(error_unit, '(a)') 'ostraka: ' // operation // ': ' // ostraka_status_name(status) // ': ' // &
-        ostraka_last_error()
+      write(error_unit, '(a)') 'ostraka: ' // operation // ': ' // ostraka_status_name(status) // ': ' // reason
       flush(error_unit)
       error stop 1, quiet=.true.
     end if

@@ -41,6 +41,9 @@ module ostraka_types
   !! Reductions.
   integer(int32), parameter :: OSTRAKA_SUM = 0
   integer(int32), parameter :: OSTRAKA_MEAN = 1
+  integer(int32), parameter :: OSTRAKA_MAX = 2
+  integer(int32), parameter :: OSTRAKA_MIN = 3
+  integer(int32), parameter :: OSTRAKA_PROD = 4
 
   !! Layout policies.
   integer(int32), parameter :: OSTRAKA_REFERENCE = 0
@@ -60,6 +63,13 @@ module ostraka_types
   !! Recipes of fully sharded data parallelism.
   integer(int32), parameter :: OSTRAKA_NO_SHARD = 0
   integer(int32), parameter :: OSTRAKA_ZERO_3 = 3
+
+  !! Kinds of memory; a context reports its own in an ostraka_memory_report_t.
+  integer(int32), parameter :: OSTRAKA_MEMORY_OTHER = 0
+  integer(int32), parameter :: OSTRAKA_MEMORY_PARAMETERS = 1
+  integer(int32), parameter :: OSTRAKA_MEMORY_GRADIENTS = 2
+  integer(int32), parameter :: OSTRAKA_MEMORY_OPTIMIZER_STATE = 3
+  integer(int32), parameter :: OSTRAKA_MEMORY_TRANSIENT = 4
 
   !! Versions of the structs below.
   integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 1

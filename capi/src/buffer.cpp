@@ -124,6 +124,14 @@ ostraka_status_t ostraka_buffer_redistribute(ostraka_buffer_t buffer, const ostr
   });
 }
 
+ostraka_status_t ostraka_buffer_redistribute_into(ostraka_buffer_t buffer, ostraka_buffer_t out) {
+  return wall(__func__, [&] { get(buffer)->buffer.redistribute_into(get(out)->buffer); });
+}
+
+ostraka_status_t ostraka_buffer_set_name(ostraka_buffer_t buffer, const char* name) {
+  return wall(__func__, [&] { get(buffer)->buffer.set_name(text(name, "name")); });
+}
+
 ostraka_status_t ostraka_buffer_local(ostraka_buffer_t buffer, void** data, int64_t* count, int64_t* begin) {
   return wall(__func__, [&] {
     const DBuffer& source = get(buffer)->buffer;

@@ -7,16 +7,6 @@ using namespace ostraka::capi;
 
 namespace {
 
-std::vector<int> to_sizes(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes) {
-  if (sizes != nullptr)
-    return {sizes, sizes + std::max(dims, 0)};
-  expect(dims == 1, Status::INVALID_ARGUMENT, "'sizes' is null, which means all ranks on one axis, but dims is ", dims);
-  expect(comm != MPI_COMM_NULL, Status::INVALID_ARGUMENT, "the communicator is MPI_COMM_NULL");
-  int size = 0;
-  MPI_Comm_size(comm, &size);
-  return {size};
-}
-
 std::vector<std::string> to_names(std::int32_t dims, const char* const* names) {
   std::vector<std::string> result;
   for (std::int32_t axis = 0; names != nullptr && axis < dims; ++axis)
@@ -24,9 +14,28 @@ std::vector<std::string> to_names(std::int32_t dims, const char* const* names) {
   return result;
 }
 
+buffer::MeshPtr create_mesh(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes, const char* const* names) {
+  if (sizes != nullptr)
+    return mesh::DeviceMesh::create(comm, {sizes, sizes + std::max(dims, 0)}, to_names(dims, names));
+  expect(dims == 1, Status::INVALID_ARGUMENT, "'sizes' is null, which means all ranks on one axis, but dims is ", dims);
+  return mesh::DeviceMesh::create_line(comm, to_names(dims, names));
+}
+
 ostraka_mesh_t make_mesh(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes, const char* const* names) {
-  return make_handle<ostraka_mesh_t>(std::make_shared<MeshObject>(
-      MeshObject{mesh::DeviceMesh::create(comm, to_sizes(comm, dims, sizes), to_names(dims, names))}));
+  return make_handle<ostraka_mesh_t>(std::make_shared<MeshObject>(MeshObject{create_mesh(comm, dims, sizes, names)}));
+}
+
+// Callers compare with the members of ostraka_memory_report_t.
+static_assert(OSTRAKA_MEMORY_OTHER == static_cast<int>(memory::Kind::other));
+static_assert(OSTRAKA_MEMORY_PARAMETERS == static_cast<int>(memory::Kind::parameters));
+static_assert(OSTRAKA_MEMORY_GRADIENTS == static_cast<int>(memory::Kind::gradients));
+static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == static_cast<int>(memory::Kind::optimizer_state));
+static_assert(OSTRAKA_MEMORY_TRANSIENT == static_cast<int>(memory::Kind::transient));
+
+memory::Kind to_kind(std::int32_t kind) {
+  expect(kind >= 0 && kind < memory::num_kinds, Status::INVALID_ARGUMENT,
+         "mesh: expected a kind of memory from 0 (other) to 4 (transient), found ", kind);
+  return static_cast<memory::Kind>(kind);
 }
 
 } // namespace
@@ -77,5 +86,13 @@ ostraka_status_t ostraka_mesh_axis_size(ostraka_mesh_t mesh, int32_t axis, int32
 
 ostraka_status_t ostraka_mesh_coordinate(ostraka_mesh_t mesh, int32_t axis, int32_t* coordinate) {
   return wall(__func__, [&] { output(coordinate, "coordinate") = get(mesh)->mesh->coordinate(axis); });
+}
+
+ostraka_status_t ostraka_mesh_memory(ostraka_mesh_t mesh, int32_t kind, int64_t* in_use, int64_t* peak) {
+  return wall(__func__, [&] {
+    const memory::Usage usage = get(mesh)->mesh->arena()->usage(to_kind(kind));
+    output(in_use, "in_use") = usage.in_use;
+    output(peak, "peak") = usage.peak;
+  });
 }
 }

@@ -6,6 +6,7 @@
 #include "wall.hpp"
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/buffer/flat_buffer.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/optim/optimizer.hpp>
 #include <ostraka/types.h>
@@ -28,6 +29,9 @@ struct LayoutObject {
 struct BufferObject {
   buffer::DBuffer buffer;
 };
+struct FlatBufferObject {
+  buffer::FlatBuffer flat;
+};
 struct ContextObject {
   std::shared_ptr<fsdp::FsdpContext> context;
   std::vector<ostraka_fsdp_module_t> modules; ///< they end with the context
@@ -43,6 +47,7 @@ struct OptimizerObject {
 template <> struct Behind<ostraka_mesh_t> { using type = MeshObject; static constexpr auto name = "mesh"; };
 template <> struct Behind<ostraka_layout_t> { using type = LayoutObject; static constexpr auto name = "layout"; };
 template <> struct Behind<ostraka_buffer_t> { using type = BufferObject; static constexpr auto name = "buffer"; };
+template <> struct Behind<ostraka_flat_buffer_t> { using type = FlatBufferObject; static constexpr auto name = "flat buffer"; };
 template <> struct Behind<ostraka_fsdp_context_t> { using type = ContextObject; static constexpr auto name = "context"; };
 template <> struct Behind<ostraka_fsdp_module_t> { using type = ModuleObject; static constexpr auto name = "module"; };
 template <> struct Behind<ostraka_optimizer_t> { using type = OptimizerObject; static constexpr auto name = "optimizer"; };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the buffer tests: meshes, contents by global element, and the rank order of spec 1.2 written again.
+// Helpers of the buffer tests: meshes, layouts, contents by global element, and the rank order of spec 1.2 written
+// again.
 #pragma once
 
 #include "support/elements.hpp"
@@ -8,7 +9,9 @@
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/layout/builders.hpp>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,27 +22,68 @@ namespace ostraka::buffer::test {
 using namespace ostraka::layout;
 using namespace ostraka::test;
 
-inline const Placement R = replicate(), S = shard(), P = partial(), A = partial(ReduceOp::mean);
+inline const Placement R = replicate(), S = shard(), P = partial(), A = partial(ReduceOp::mean),
+                       Max = partial(ReduceOp::max), Min = partial(ReduceOp::min), Prod = partial(ReduceOp::prod);
+inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min, ReduceOp::prod};
 
-/// New memory holds NaN in these tests.
-class FillMemory final : public testing::Environment {
+/// New memory holds NaN in these tests and operations are compared between ranks, unless the caller set the variable:
+/// one ctest entry sets it to 0.
+class Checks final : public testing::Environment {
 public:
-  void SetUp() override { setenv("OSTRAKA_CHECK", "1", 1); }
+  void SetUp() override { setenv("OSTRAKA_CHECK", "1", 0); }
 };
-inline testing::Environment* const fill_memory = testing::AddGlobalTestEnvironment(new FillMemory);
+inline testing::Environment* const checks = testing::AddGlobalTestEnvironment(new Checks);
 
 inline MeshPtr mesh_of(std::vector<int> sizes) { return mesh::DeviceMesh::create(MPI_COMM_WORLD, std::move(sizes)); }
 
-/// Meshes of two axes; collective.
-inline std::vector<std::vector<int>> two_axes() {
-  std::vector<std::vector<int>> sizes{{1, ranks}, {ranks, 1}};
-  if (ranks == 4)
-    sizes.push_back({2, 2});
-  return sizes;
+/// Meshes of one to three axes for this number of ranks.
+inline std::vector<std::vector<int>> all_meshes() {
+  switch (ranks) {
+  case 4:
+    return {{4}, {1, 4}, {4, 1}, {2, 2}, {2, 1, 2}, {2, 2, 1}};
+  case 6:
+    return {{6}, {2, 3}, {3, 2}, {3, 1, 2}};
+  case 8:
+    return {{8}, {2, 4}, {4, 2}, {2, 2, 2}};
+  default:
+    return {{ranks}, {1, ranks}, {ranks, 1}, {1, ranks, 1}};
+  }
 }
 
+/// Those of `axes` axes.
+inline std::vector<std::vector<int>> meshes_of(std::size_t axes) {
+  std::vector<std::vector<int>> meshes = all_meshes();
+  std::erase_if(meshes, [&](const std::vector<int>& sizes) { return sizes.size() != axes; });
+  return meshes;
+}
+inline std::vector<std::vector<int>> two_axes() { return meshes_of(2); }
+
+inline LayoutPtr share(GlobalLayout layout) { return std::make_shared<const GlobalLayout>(std::move(layout)); }
+
 inline LayoutPtr reference_of(std::vector<Shape> shapes, int segments = ranks) {
-  return std::make_shared<GlobalLayout>(build_reference(std::move(shapes), segments));
+  return share(build_reference(std::move(shapes), segments));
+}
+
+/// One layout of each policy, ragged ones in two kinds of pieces.
+inline std::vector<LayoutPtr> every_layout(const std::vector<Shape>& shapes, int segments = ranks) {
+  std::vector<int> owners;
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    owners.push_back(static_cast<int>(5 * i + 1) % segments);
+  return {reference_of(shapes, segments),
+          share(build_planned(shapes, segments, {4, 2}, {row_atom()})),
+          share(build_flat(shapes, segments, {8, 4})),
+          share(build_ragged(shapes, segments)),
+          share(build_ragged(shapes, segments, {row_atom()})),
+          share(build_tensor_atomic(shapes, segments, owners))};
+}
+
+/// Ragged segments of these lengths, filled by one tensor.
+inline LayoutPtr segments_of(const std::vector<std::int64_t>& lengths) {
+  Segments segments;
+  for (const std::int64_t length : lengths)
+    segments.append(1, length);
+  return std::make_shared<const GlobalLayout>(Policy::ragged, std::vector<Shape>{{segments.size()}},
+                                              std::vector<std::int64_t>{0}, segments);
 }
 
 /// Whether an element of the flat buffer belongs to a tensor.
@@ -59,17 +103,16 @@ inline std::vector<int> coordinates_of(int r, const std::vector<int>& sizes) {
   return coordinates;
 }
 
-/// The range of world rank `r`: halving the whole from the innermost Shard axis out.
+/// The range of world rank `r`: dividing the segments from the innermost Shard axis out.
 inline Range range_of(const GlobalLayout& layout, const Placements& placements, const std::vector<int>& sizes, int r) {
   const std::vector<int> coordinates = coordinates_of(r, sizes);
-  Range range{0, layout.size()};
+  int first = 0, count = layout.segments();
   for (std::size_t axis = sizes.size(); axis-- > 0;)
     if (placements[axis].is_shard()) {
-      const std::int64_t piece = range.size() / sizes[axis];
-      range.begin += coordinates[axis] * piece;
-      range.end = range.begin + piece;
+      count /= sizes[axis];
+      first += coordinates[axis] * count;
     }
-  return range;
+  return {layout.segment_range(first).begin, layout.segment_range(first + count - 1).end};
 }
 
 using Values = std::function<double(std::int64_t)>;
@@ -82,17 +125,45 @@ inline void fill(const DBuffer& buffer, const Values& value, bool padding_too = 
                 padding_too || payload[static_cast<std::size_t>(i)] ? value(i) : 0);
 }
 
+/// Overwrites everything, padding too, with bytes that are NaN in floating types.
+inline void spoil(const DBuffer& buffer) { std::memset(buffer.data(), 0xff, static_cast<std::size_t>(buffer.bytes())); }
+
+inline std::vector<std::byte> bytes_of(const DBuffer& buffer) {
+  const auto* begin = static_cast<const std::byte*>(buffer.data());
+  return {begin, begin + buffer.bytes()};
+}
+
 /// Expects value(i) in every element of a tensor and zero bits in padding.
 inline void expect_values(const DBuffer& buffer, const Values& value) {
   const std::vector<bool> payload = payload_of(*buffer.layout());
-  for (std::int64_t i = buffer.range().begin; i < buffer.range().end; ++i) {
-    const double found = element(buffer.data(), i - buffer.range().begin, buffer.dtype());
-    ASSERT_EQ(found, payload[static_cast<std::size_t>(i)] ? value(i) : 0)
-        << "element " << i << (payload[static_cast<std::size_t>(i)] ? "" : " (padding)");
+  const std::int64_t width = width_of(buffer.dtype());
+  for (std::int64_t i = 0; i < buffer.numel(); ++i) {
+    const std::int64_t global = buffer.range().begin + i;
+    if (payload[static_cast<std::size_t>(global)]) {
+      ASSERT_EQ(element(buffer.data(), i, buffer.dtype()), value(global)) << "element " << global;
+    } else {
+      const auto* bytes = static_cast<const std::byte*>(buffer.data()) + i * width;
+      ASSERT_TRUE(std::all_of(bytes, bytes + width, [](std::byte b) { return b == std::byte{0}; }))
+          << "padding " << global;
+    }
   }
 }
 
 /// A value that is exact in every type and stays so when four ranks are summed.
 inline double small(std::int64_t i) { return static_cast<double>(12 * ((i * 7 + i / 6) % 5 + 1)); }
+
+inline Values times(double factor) {
+  return [factor](std::int64_t i) { return factor * small(i); };
+}
+
+/// 1 + ... + n
+inline double triangle(int n) { return n * (n + 1) / 2.0; }
+
+/// Fails on every rank when one has failed, so that all leave a loop of collective calls together. Collective.
+inline bool has_failed_anywhere() {
+  int failed = testing::Test::HasFailure();
+  MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  return failed != 0;
+}
 
 } // namespace ostraka::buffer::test

@@ -1,238 +1,243 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random chains of redistributions, casts and copies. Every rank computes what all ranks should hold in plain vectors;
-// there is no communication in the model.
-#include "buffer_test.hpp"
+// Random chains of redistributions, casts, views and transfers against plain vectors that hold what all ranks should
+// have.
+#include "chain_model.hpp"
 #include "support/rounds.hpp"
 
-#include <algorithm>
-#include <random>
+#include <deque>
 
 namespace ostraka::buffer::test {
 namespace {
 
-using Random = std::mt19937;
-
-int pick(Random& random, int low, int high) {
-  return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
-}
-
-/// What every rank should hold: full-length vectors, of which only each rank's range means something.
-struct Model {
+struct Mesh {
   std::vector<int> sizes;
-  LayoutPtr layout;
-  Placements placements;
-  std::vector<std::vector<double>> held; ///< [rank][element]
-
-  Range range(int r) const { return range_of(*layout, placements, sizes, r); }
-
-  /// The ranks that differ from `r` on `axis` only.
-  std::vector<int> line(int r, std::size_t axis) const {
-    std::vector<int> members;
-    for (int other = 0; other < ranks; ++other) {
-      auto a = coordinates_of(r, sizes), b = coordinates_of(other, sizes);
-      a[axis] = b[axis] = 0;
-      if (a == b)
-        members.push_back(other);
-    }
-    return members;
-  }
-
-  void change(std::size_t axis, Placement to) {
-    const Placement from = placements[axis];
-    Model next = *this;
-    next.placements[axis] = to;
-    for (int r = 0; r < ranks; ++r) {
-      const Range wanted = next.range(r);
-      const std::vector<int> members = line(r, axis);
-      for (std::int64_t i = wanted.begin; i < wanted.end; ++i) {
-        const auto e = static_cast<std::size_t>(i);
-        double& value = next.held[static_cast<std::size_t>(r)][e];
-        if (from.is_partial()) {
-          value = 0;
-          for (const int member : members)
-            value += held[static_cast<std::size_t>(member)][e];
-          if (from.op == ReduceOp::mean)
-            value /= static_cast<double>(members.size());
-        } else if (from.is_shard()) {
-          for (const int member : members)
-            if (range(member).contains(Range{i, i + 1}))
-              value = held[static_cast<std::size_t>(member)][e];
-        }
-      }
-    }
-    *this = std::move(next);
-  }
-
-  void redistribute(const Placements& to) {
-    for (std::size_t axis = 0; axis < sizes.size(); ++axis) // gathers run outer to inner; views in any order
-      if (placements[axis] != to[axis] && placements[axis].is_shard())
-        change(axis, to[axis]);
-    for (std::size_t axis = sizes.size(); axis-- > 0;)
-      if (placements[axis] != to[axis])
-        change(axis, to[axis]);
-  }
-
-  Values own() const {
-    return [this](std::int64_t i) { return held[static_cast<std::size_t>(rank)][static_cast<std::size_t>(i)]; };
-  }
+  MeshPtr mesh;
 };
 
-/// Whether spec 2.4 has a way; the rules are spelled out and tested one by one in plan_test.cpp.
-bool is_legal(const Placements& from, const Placements& to, DType dtype) {
-  bool sharded = false;
-  for (const Placement& placement : to) {
-    if (sharded && !placement.is_shard())
-      return false;
-    sharded = placement.is_shard();
-  }
-  std::string changes;
-  for (std::size_t axis = 0; axis < from.size(); ++axis) {
-    if (from[axis] == to[axis])
-      continue;
-    if (from[axis] == S && to[axis] == R)
-      changes += 'g';
-    else if (from[axis] == R && to[axis] == S)
-      changes += 'v';
-    else if (from[axis] == R && to[axis] == A && is_floating(dtype))
-      changes += 'l';
-    else if (from[axis].is_partial() && !to[axis].is_partial())
-      changes += 'p';
-    else
-      return false;
-  }
-  return changes.find_first_not_of(changes.substr(0, 1)) == std::string::npos &&
-         changes.find("pp") == std::string::npos;
-}
+/// How often the chains of a test did what they are for.
+struct Tally {
+  int chains = 0, redistributions = 0, reductions = 0, refusals = 0, views = 0, casts = 0, transfers = 0;
+};
 
-Placements random_placements(Random& random, std::size_t axes, DType dtype) {
-  Placements placements;
-  const std::size_t first_shard = random() % (axes + 1);
-  for (std::size_t axis = 0; axis < axes; ++axis) {
-    const int kind = pick(random, 0, is_floating(dtype) ? 2 : 1);
-    placements.push_back(axis >= first_shard ? S : kind == 0 ? R : kind == 1 ? P : A);
+class Chain {
+public:
+  Chain(unsigned seed, const std::vector<Mesh>& meshes, std::size_t start, Tally& tally)
+      : random_(seed), meshes_(meshes), tally_(tally) {
+    const DType dtype = all_types[random_() % 7];
+    is_rough_ = (dtype == DType::bf16 || dtype == DType::f16) && random_() % 2 == 0;
+    const std::vector<int>& sizes = meshes[start].sizes;
+    shapes_ = draw_shapes(random_);
+    const LayoutPtr layout = draw_layout(random_, shapes_);
+    model_ = {sizes, layout, draw_placements(random_, sizes.size(), dtype), dtype, places_in(*layout), {}};
+    model_.held.assign(static_cast<std::size_t>(ranks), std::vector<double>(model_.places.size()));
+    buffer_ = make(meshes[start].mesh, model_.placements, layout, dtype);
+    buffer_.set_name("chain");
+    refill();
   }
-  return placements;
-}
 
-LayoutPtr random_layout(Random& random) {
-  std::vector<Shape> shapes;
-  for (int tensor = pick(random, 1, 4); tensor > 0; --tensor) {
-    Shape shape{pick(random, 0, 7)};
-    for (int dims = pick(random, 0, 2); dims > 0; --dims)
-      shape.push_back(pick(random, 1, 4));
-    shapes.push_back(shape);
+  void step() {
+    switch (pick(random_, 0, 9)) {
+    case 0:
+      return cast();
+    case 1:
+    case 2:
+      return view();
+    case 3:
+      return transfer();
+    default:
+      return redistribute();
+    }
   }
-  const int segments = ranks * pick(random, 1, 2);
-  if (random() % 2 == 0)
-    return reference_of(shapes, segments);
-  return std::make_shared<GlobalLayout>(build_planned(shapes, segments, {pick(random, 1, 8), pick(random, 1, 8)}));
-}
 
-/// The first contents: equal on ranks that differ on Replicate or Shard axes only.
-Model random_model(Random& random, std::vector<int> sizes, DType dtype) {
-  const std::size_t axes = sizes.size();
-  Model model{std::move(sizes), random_layout(random), random_placements(random, axes, dtype), {}};
-  const unsigned salt = random() % 1000;
-  for (int r = 0; r < ranks; ++r) {
-    unsigned group = 0;
-    const std::vector<int> coordinates = coordinates_of(r, model.sizes);
-    for (std::size_t axis = 0; axis < model.sizes.size(); ++axis)
-      if (model.placements[axis].is_partial())
-        group = group * 5 + static_cast<unsigned>(coordinates[axis]) + 1;
-    std::vector<double>& held = model.held.emplace_back();
-    for (unsigned i = 0; i < static_cast<unsigned>(model.layout->size()); ++i)
-      held.push_back(12 * ((i * 7 + i / 5 + group * 3 + salt) % 6));
+  std::string text() const {
+    return to_string(model_.placements) + " of " + name(model_.dtype) + ", " + name(model_.layout->policy()) +
+           (is_rough_ ? ", rough" : "");
   }
-  return model;
-}
 
-/// One redistribution of `buffer` with out absent, separate or sharing storage.
-DBuffer step(Random& random, const DBuffer& buffer, const Placements& to) {
-  const auto fresh = [&] { return DBuffer(buffer.mesh(), to, buffer.layout(), buffer.dtype()); };
-  const int form = pick(random, 0, 2);
-  if (form == 0)
-    return buffer.redistribute(to);
-  if (form == 1) {
-    const DBuffer out = fresh();
-    fill(
-        out, [](std::int64_t) { return 77; }, true);
-    const DBuffer result = buffer.redistribute(to, &out);
-    EXPECT_EQ(result.storage(), out.storage());
-    return result;
+  void expect_model() const {
+    EXPECT_EQ(buffer_.placements(), model_.placements);
+    EXPECT_EQ(buffer_.dtype(), model_.dtype);
+    EXPECT_EQ(buffer_.range(), range_of(*model_.layout, model_.placements, model_.sizes, rank));
+    expect_values(buffer_, model_.own());
   }
+
+private:
+  /// In the arena, or in memory of the caller that is not aligned.
+  DBuffer make(const MeshPtr& mesh, const Placements& placements, const LayoutPtr& layout, DType dtype) {
+    if (random_() % 4 != 0)
+      return DBuffer(mesh, placements, layout, dtype);
+    const Range range = range_of(*layout, placements, coordinates_sizes(*mesh), rank);
+    auto& memory = memory_.emplace_back(static_cast<std::size_t>((range.size() + 1) * width_of(dtype)));
+    return DBuffer::from_local(memory.data() + width_of(dtype), range.size(), mesh, placements, layout, dtype);
+  }
+  static std::vector<int> coordinates_sizes(const mesh::DeviceMesh& mesh) {
+    const auto sizes = mesh.position().sizes;
+    return {sizes.begin(), sizes.end()};
+  }
+
+  DBuffer make_spoiled(const Placements& placements) {
+    const DBuffer out = make(buffer_.mesh(), placements, buffer_.layout(), buffer_.dtype());
+    spoil(out);
+    return out;
+  }
+
+  void refill() {
+    draw_contents(random_, model_, is_rough_);
+    fill(buffer_, model_.own());
+  }
+
+  Placements draw_target() {
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      const Placements candidate = draw_placements(random_, model_.sizes.size(), model_.dtype);
+      if (is_legal(model_.placements, candidate)) {
+        if (!(candidate == model_.placements) || attempt > 15)
+          return candidate;
+      } else if (random_() % 4 == 0) {
+        ++tally_.refusals;
+        expect_error(Status::NOT_SUPPORTED, [&] { buffer_.redistribute(candidate); },
+                     {to_string(model_.placements), to_string(candidate)});
+      }
+    }
+    return model_.placements;
+  }
+
+  void redistribute() {
+    const Placements to = draw_target();
+    SCOPED_TRACE("to " + to_string(to));
+    tally_.redistributions += !(to == model_.placements);
+    tally_.reductions += has_partial(model_.placements) && !has_partial(to);
+    const int form = pick(random_, 0, 2);
+    if (form == 2) {
+      buffer_ = redistribute_in_place(to);
+    } else {
+      const std::vector<std::byte> before = bytes_of(buffer_);
+      const DBuffer out = form == 1 ? make_spoiled(to) : DBuffer();
+      const DBuffer result = buffer_.redistribute(to, form == 1 ? &out : nullptr);
+      EXPECT_TRUE(form == 0 || result.storage() == out.storage());
+      EXPECT_EQ(bytes_of(buffer_), before);
+      buffer_ = result;
+    }
+    model_.redistribute(to);
+  }
+
   // The larger of the two ranges holds both.
-  const bool grows =
-      std::any_of(to.begin(), to.end(), [](const Placement& p) { return p.is_replicate(); }) &&
-      to != buffer.placements() && buffer.placements().back().is_shard() &&
-      std::count(to.begin(), to.end(), S) < std::count(buffer.placements().begin(), buffer.placements().end(), S);
-  if (!grows) {
-    const DBuffer out = buffer.view(to);
-    return buffer.redistribute(to, &out);
+  DBuffer redistribute_in_place(const Placements& to) {
+    if (std::count(to.begin(), to.end(), S) >= std::count(model_.placements.begin(), model_.placements.end(), S)) {
+      const DBuffer out = buffer_.view(to);
+      return buffer_.redistribute(to, &out);
+    }
+    const DBuffer out = make_spoiled(to), in = out.view(model_.placements);
+    buffer_.redistribute(model_.placements, &in);
+    return in.redistribute(to, &out);
   }
-  const DBuffer out = fresh();
-  fill(
-      out, [](std::int64_t) { return 77; }, true);
-  const DBuffer in = out.view(buffer.placements());
-  buffer.redistribute(buffer.placements(), &in);
-  return in.redistribute(to, &out);
-}
 
-std::vector<std::vector<int>> all_meshes() {
-  std::vector<std::vector<int>> sizes{{ranks}, {1, ranks}, {ranks, 1}};
-  if (ranks == 4)
-    sizes.insert(sizes.end(), {{2, 2}, {2, 1, 2}, {2, 2, 1}});
-  return sizes;
-}
+  void cast() {
+    // Rough values stay in types of which the rounding is modelled; integers have no mean.
+    std::vector<DType> to(std::begin(all_types), std::end(all_types));
+    if (is_rough_)
+      to = {DType::bf16, DType::f16};
+    else if (has(model_.placements, ReduceOp::mean))
+      to.assign(std::begin(floating_types), std::end(floating_types));
+    const DType dtype = to[random_() % to.size()];
+    SCOPED_TRACE(std::string("as ") + name(dtype));
+    ++tally_.casts;
+    if (random_() % 2 == 0) {
+      buffer_ = buffer_.cast(dtype);
+    } else {
+      const DBuffer out = make(buffer_.mesh(), model_.placements, model_.layout, dtype);
+      spoil(out);
+      buffer_ = buffer_.cast(dtype, &out);
+    }
+    model_.cast(dtype);
+  }
 
-void run_chain(std::uint64_t seed, const std::vector<int>& sizes, const MeshPtr& mesh, int& moves) {
-  Random random(static_cast<unsigned>(seed));
-  constexpr DType types[] = {DType::f64, DType::f32, DType::bf16, DType::i64, DType::i32, DType::u8};
-  DType dtype = types[random() % 6];
-  Model model = random_model(random, sizes, dtype);
-  DBuffer buffer(mesh, model.placements, model.layout, dtype);
-  fill(buffer, model.own());
+  // Values that were not reduced mean nothing under other placements.
+  void view() {
+    const Placements to = draw_placements(random_, model_.sizes.size(), model_.dtype);
+    if (std::count(to.begin(), to.end(), S) < std::count(model_.placements.begin(), model_.placements.end(), S))
+      return;
+    ++tally_.views;
+    buffer_ = buffer_.view(to);
+    const bool keeps_meaning = !has_partial(model_.placements) && !has_partial(to);
+    model_.placements = to;
+    if (!keeps_meaning)
+      refill();
+  }
+
+  // To another layout, another mesh; sometimes back again.
+  void transfer() {
+    const Mesh& other = meshes_[random_() % meshes_.size()];
+    const LayoutPtr layout = draw_layout(random_, shapes_);
+    const DBuffer out =
+        make(other.mesh, draw_placements(random_, other.sizes.size(), model_.dtype, false), layout, model_.dtype);
+    if (has_partial(model_.placements)) {
+      ++tally_.refusals;
+      expect_error(Status::NOT_SUPPORTED, [&] { buffer_.redistribute_into(out); }, {to_string(model_.placements)});
+      return;
+    }
+    SCOPED_TRACE("into " + to_string(out.placements()) + ", " + name(layout->policy()));
+    ++tally_.transfers;
+    fill(out, [](std::int64_t) { return 77; }); // padding is left as it is
+    const std::vector<std::byte> before = bytes_of(buffer_);
+    buffer_.redistribute_into(out);
+    EXPECT_EQ(bytes_of(buffer_), before);
+    if (random_() % 4 == 0) {
+      fill(buffer_, [](std::int64_t) { return 78; });
+      out.redistribute_into(buffer_);
+      return;
+    }
+    model_.transfer(other.sizes, layout, out.placements());
+    buffer_ = out;
+    buffer_.set_name("chain");
+  }
+
+  Random random_;
+  const std::vector<Mesh>& meshes_;
+  Tally& tally_;
+  std::vector<Shape> shapes_;
+  bool is_rough_ = false;
+  Model model_;
+  DBuffer buffer_;
+  std::deque<std::vector<std::byte>> memory_; ///< of the caller
+};
+
+void run_chain(unsigned seed, const std::vector<Mesh>& meshes, std::size_t start, Tally& tally) {
+  Chain chain(seed, meshes, start, tally);
+  ++tally.chains;
   for (int k = 0; k < 8; ++k) {
-    if (is_floating(dtype) && random() % 5 == 0) {
-      dtype = types[random() % 3];
-      buffer = buffer.cast(dtype);
-    }
-    Placements to = model.placements;
-    for (int attempt = 0; attempt < 20 && to == model.placements; ++attempt) {
-      const Placements candidate = random_placements(random, sizes.size(), dtype);
-      if (is_legal(model.placements, candidate, dtype)) {
-        to = candidate;
-      } else if (random() % 4 == 0) {
-        EXPECT_THROW(buffer.redistribute(candidate), Error)
-            << to_string(model.placements) << " to " << to_string(candidate);
-      }
-    }
-    SCOPED_TRACE("step " + std::to_string(k) + ": " + to_string(model.placements) + " to " + to_string(to) + " of " +
-                 name(dtype));
-    moves += to != model.placements;
-    buffer = step(random, buffer, to);
-    model.redistribute(to);
-    // A rank that finds an error goes on, since the others wait for it in the next step.
-    EXPECT_EQ(buffer.placements(), to);
-    EXPECT_EQ(buffer.range(), model.range(rank));
-    expect_values(buffer, model.own());
+    SCOPED_TRACE("step " + std::to_string(k) + " from " + chain.text());
+    chain.step();
+    chain.expect_model(); // a rank that finds an error goes on, since the others wait for it in the next step
   }
 }
 
+// Two seeds x the meshes of a number of ranks x 50 chains of 8 steps: 400 with 1, 2, 3, 6 and 8 ranks (4 meshes each),
+// 600 with 4 (6 meshes), 2,600 in all ctest entries.
 TEST(Chains, AgreeWithPlainVectors) {
-  int moves = 0;
+  std::vector<Mesh> meshes;
+  for (const std::vector<int>& sizes : all_meshes())
+    meshes.push_back({sizes, mesh_of(sizes)});
+  Tally tally;
   for (const std::uint64_t seed : {std::uint64_t{1}, fresh_seed("Chains.AgreeWithPlainVectors")})
-    for (const std::vector<int>& sizes : all_meshes()) {
-      const auto mesh = mesh_of(sizes);
-      for (int chain = 0; chain < ostraka::test::rounds(60); ++chain) {
-        SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain) + ", axes " +
-                     std::to_string(sizes.size()));
-        run_chain(seed + 1000 * static_cast<std::uint64_t>(chain), sizes, mesh, moves);
+    for (std::size_t start = 0; start < meshes.size(); ++start)
+      for (int chain = 0; chain < ostraka::test::rounds(50); ++chain) {
+        SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + std::to_string(start) + ", chain " +
+                     std::to_string(chain));
+        run_chain(static_cast<unsigned>(seed + 1000 * static_cast<std::uint64_t>(chain)), meshes, start, tally);
+        if (chain % 10 == 9) {
+          ASSERT_FALSE(has_failed_anywhere());
+        }
       }
-      int failed = HasFailure();
-      MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-      ASSERT_EQ(failed, 0) << "on some rank";
-    }
-  EXPECT_GT(moves, 100);
+  for (const Mesh& mesh : meshes)
+    for (int kind = 0; kind < memory::num_kinds; ++kind) // cases.md 36
+      EXPECT_EQ(mesh.mesh->arena()->usage(static_cast<memory::Kind>(kind)).in_use, 0);
+  EXPECT_GT(tally.redistributions, 2 * tally.chains);
+  for (const int number : {tally.reductions, tally.refusals, tally.views, tally.casts, tally.transfers})
+    EXPECT_GT(number, tally.chains / 5);
+  if (rank == 0)
+    std::printf("%d chains: %d redistributions (%d reductions), %d refusals, %d views, %d casts, %d transfers\n",
+                tally.chains, tally.redistributions, tally.reductions, tally.refusals, tally.views, tally.casts,
+                tally.transfers);
 }
 
 } // namespace

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transitions of spec 2.4.
+// The transitions of spec 2.4, and composed ones.
 #include "support/expect_error.hpp"
 #include <ostraka/buffer/plan.hpp>
+#include <ostraka/layout/builders.hpp>
+
+#include <ctime>
 
 namespace ostraka::buffer::test {
 namespace {
@@ -11,6 +14,7 @@ using ostraka::test::expect_error;
 using Kind = RedistributeStep::Kind;
 
 const Placement R = replicate(), S = shard(), P = partial(), A = partial(ReduceOp::mean);
+const Placement highest = partial(ReduceOp::max), lowest = partial(ReduceOp::min), product = partial(ReduceOp::prod);
 
 struct Step {
   Kind kind;
@@ -29,20 +33,30 @@ void expect_plan(const Placements& from, const Placements& to, const std::vector
   }
 }
 
+void expect_no_way(const Placements& from, const Placements& to, std::initializer_list<std::string> parts) {
+  SCOPED_TRACE(to_string(from) + " to " + to_string(to));
+  expect_error(
+      Status::NOT_SUPPORTED, [&] { plan_redistribute(from, to); }, parts);
+  expect_error(Status::NOT_SUPPORTED, [&] { plan_redistribute(from, to); },
+               {"no way from " + to_string(from) + " to " + to_string(to)});
+}
+
 TEST(Plan, OneAxis) {
-  for (const Placement& same : {R, S, P, A})
+  for (const Placement& same : {R, S, P, A, highest, lowest, product})
     expect_plan({same}, {same}, {});
   expect_plan({S}, {R}, {{Kind::allgather, 0, {R}}});
   expect_plan({R}, {S}, {{Kind::view, -1, {S}}});
-  expect_plan({R}, {A}, {{Kind::relabel, -1, {A}}});
-  for (const Placement& waiting : {P, A}) {
+  for (const Placement& waiting : {A, highest, lowest})
+    expect_plan({R}, {waiting}, {{Kind::relabel, -1, {waiting}}});
+  for (const Placement& waiting : {P, A, highest, lowest, product}) {
     expect_plan({waiting}, {S}, {{Kind::reduce_scatter, 0, {S}}});
     expect_plan({waiting}, {R}, {{Kind::allreduce, 0, {R}}});
+    expect_no_way({S}, {waiting}, {"axis 0", "[Shard] to " + to_string(Placements{waiting})});
   }
-  const std::pair<Placement, Placement> impossible[] = {{R, P}, {S, P}, {S, A}, {P, A}, {A, P}};
-  for (const auto& [from, to] : impossible)
-    expect_error(Status::NOT_SUPPORTED, [&, f = from, t = to] { plan_redistribute(Placements{f}, Placements{t}); },
-                 {to_string(Placements{from}), to_string(Placements{to})});
+  expect_no_way({R}, {P}, {"axis 0", "[Replicate] to [Partial(sum)]"});
+  expect_no_way({R}, {product}, {"axis 0", "[Replicate] to [Partial(prod)]"});
+  expect_no_way({P}, {A}, {"axis 0", "[Partial(sum)] to [Partial(mean)]"});
+  expect_no_way({A}, {P}, {"axis 0", "[Partial(mean)] to [Partial(sum)]"});
 }
 
 TEST(Plan, SeveralAxes) {
@@ -65,84 +79,143 @@ TEST(Plan, SeveralAxes) {
   expect_plan({}, {}, {});
 }
 
-/// Whether spec 2.4 allows the step: all changes of one kind, reductions on one axis only.
-bool is_legal(const Placements& from, const Placements& to) {
-  int gathers = 0, views = 0, relabels = 0, reductions = 0, others = 0;
-  for (std::size_t axis = 0; axis < from.size(); ++axis) {
-    const Placement& a = from[axis];
-    const Placement& b = to[axis];
-    if (a == b)
-      continue;
-    if (a == S && b == R)
-      ++gathers;
-    else if (a == R && b == S)
-      ++views;
-    else if (a == R && b == A)
-      ++relabels;
-    else if ((a == P || a == A) && (b == S || b == R))
-      ++reductions;
-    else
-      ++others;
-  }
-  const int kinds = (gathers > 0) + (views > 0) + (relabels > 0) + (reductions > 0);
-  return others == 0 && kinds <= 1 && reductions <= 1;
+TEST(Plan, Mixtures) {
+  // Data is cut before it is reduced, and reduced before it is gathered.
+  expect_plan({P, P}, {S, S}, {{Kind::reduce_scatter, 1, {P, S}}, {Kind::reduce_scatter, 0, {S, S}}});
+  expect_plan({P, P}, {R, S}, {{Kind::reduce_scatter, 1, {P, S}}, {Kind::allreduce, 0, {R, S}}});
+  expect_plan({P, A}, {R, R}, {{Kind::allreduce, 0, {R, A}}, {Kind::allreduce, 1, {R, R}}});
+  expect_plan({P, R}, {R, S}, {{Kind::view, -1, {P, S}}, {Kind::allreduce, 0, {R, S}}});
+  expect_plan({P, S}, {R, R}, {{Kind::allreduce, 0, {R, S}}, {Kind::allgather, 1, {R, R}}});
+  expect_plan({P, R}, {S, S}, {{Kind::view, -1, {P, S}}, {Kind::reduce_scatter, 0, {S, S}}});
+  // Views with a reduction between them are two steps.
+  expect_plan({R, P, R}, {S, S, S},
+              {{Kind::view, -1, {R, P, S}}, {Kind::reduce_scatter, 1, {R, S, S}}, {Kind::view, -1, {S, S, S}}});
+  expect_plan({R, R, P}, {A, highest, R}, {{Kind::allreduce, 2, {R, R, R}}, {Kind::relabel, -1, {A, highest, R}}});
+  expect_plan({R, P, S}, {lowest, R, R},
+              {{Kind::allreduce, 1, {R, R, S}}, {Kind::allgather, 2, {R, R, R}}, {Kind::relabel, -1, {lowest, R, R}}});
+  expect_no_way({R, S}, {R, A}, {"axis 1", "[Shard] to [Partial(mean)]"});
+  expect_no_way({R, A, R}, {R, P, P}, {"axis 1", "[Partial(mean)] to [Partial(sum)]"});
 }
 
-bool has_shard_suffix(const Placements& placements) {
-  bool sharded = false;
-  for (const Placement& placement : placements) {
-    if (sharded && !placement.is_shard())
-      return false;
-    sharded = placement.is_shard();
-  }
-  return true;
-}
-
-std::vector<Placements> all_placements(int axes) {
-  std::vector<Placements> all{{}};
-  for (int axis = 0; axis < axes; ++axis) {
-    std::vector<Placements> longer;
-    for (const Placements& placements : all)
-      for (const Placement& next : {R, S, P, A}) {
-        longer.push_back(placements);
-        longer.back().push_back(next);
-      }
-    all = longer;
-  }
-  return all;
-}
-
-TEST(Plan, EveryTransition) {
-  int legal = 0, refused = 0;
-  for (int axes = 1; axes <= 3; ++axes)
-    for (const Placements& from : all_placements(axes))
-      for (const Placements& to : all_placements(axes)) {
-        if (!has_shard_suffix(from))
-          continue;
-        SCOPED_TRACE(to_string(from) + " to " + to_string(to));
-        if (!has_shard_suffix(to)) {
-          expect_error(Status::INVALID_ARGUMENT, [&] { plan_redistribute(from, to); }, {"suffix"});
-        } else if (is_legal(from, to)) {
-          ++legal;
-          const auto steps = plan_redistribute(from, to);
-          EXPECT_EQ(steps.empty(), from == to);
-          for (const RedistributeStep& step : steps)
-            EXPECT_TRUE(has_shard_suffix(step.placements)); // every intermediate is one contiguous range
-          if (!steps.empty()) {
-            EXPECT_EQ(steps.back().placements, to);
-          }
-        } else {
-          ++refused;
-          expect_error(Status::NOT_SUPPORTED, [&] { plan_redistribute(from, to); }, {to_string(from), to_string(to)});
-        }
-      }
-  EXPECT_GT(legal, 100);
-  EXPECT_GT(refused, 100);
+TEST(Plan, ReductionsThatDoNotCommute) {
+  for (const Placement& op : {highest, lowest, product})
+    expect_plan({op, op}, {S, S}, {{Kind::reduce_scatter, 1, {op, S}}, {Kind::reduce_scatter, 0, {S, S}}});
+  expect_no_way({P, highest}, {R, R}, {"axes 0 and 1", "sum and max"});
+  expect_no_way({lowest, R, highest}, {R, S, S}, {"axes 0 and 2", "min and max"});
+  expect_no_way({A, P, product}, {R, R, S}, {"axes 0 and 2", "mean and prod"});
+  // One of them alone is the caller's choice of the order.
+  expect_plan({P, highest}, {P, S}, {{Kind::reduce_scatter, 1, {P, S}}});
+  expect_plan({highest, P, R}, {R, P, S}, {{Kind::view, -1, {highest, P, S}}, {Kind::allreduce, 0, {R, P, S}}});
 }
 
 TEST(Plan, WrongPlacements) {
   expect_error(Status::INVALID_ARGUMENT, [] { plan_redistribute(Placements{R, R}, Placements{S}); }, {"[Shard]"});
   expect_error(Status::INVALID_ARGUMENT, [] { plan_redistribute(Placements{S, S}, Placements{S, R}); }, {"suffix"});
+  expect_error(Status::INVALID_ARGUMENT, [] { plan_redistribute(Placements{S, R}, Placements{R, R}); }, {"suffix"});
+  const Placement unknown{static_cast<Placement::Kind>(7), ReduceOp::sum};
+  expect_error(Status::INVALID_ARGUMENT, [&] { plan_redistribute(Placements{unknown}, Placements{R}); }, {"7"});
+  expect_error(Status::INVALID_ARGUMENT, [&] { plan_redistribute(Placements{R}, Placements{unknown}); }, {"7"});
+}
+
+/// The ranges of a plan's steps on one rank.
+void expect_ranges(const GlobalLayout& layout, const Placements& from, const Placements& to,
+                   const std::vector<int>& sizes, const std::vector<int>& coordinates,
+                   const std::vector<std::pair<Range, Range>>& expected) {
+  const auto ranges = step_ranges(plan_redistribute(from, to), from, layout, {sizes, coordinates});
+  ASSERT_EQ(ranges.size(), expected.size());
+  for (std::size_t k = 0; k < ranges.size(); ++k) {
+    EXPECT_EQ(ranges[k].before, expected[k].first) << k;
+    EXPECT_EQ(ranges[k].after, expected[k].second) << k;
+  }
+}
+
+std::vector<std::int64_t> lengths(const Segments& segments) {
+  std::vector<std::int64_t> result;
+  for (int k = 0; k < segments.count(); ++k)
+    result.push_back(segments.range(k).size());
+  return result;
+}
+
+// arange(9) over axes of 4 and 2: eight segments of 2 elements.
+TEST(PlanCases, Case5) {
+  const GlobalLayout layout = build_reference({{9}}, 8);
+  const std::vector<int> sizes{4, 2};
+  // The elements of rank (i, j) are segment 4j + i; gathering the outer axis makes halves, then all: never scrambled.
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 2; ++j) {
+      const std::vector<int> coordinates{i, j};
+      const std::int64_t own = 2 * (4 * j + i), half = 8 * j;
+      expect_ranges(layout, {S, S}, {R, R}, sizes, coordinates,
+                    {{{own, own + 2}, {half, half + 8}}, {{half, half + 8}, {0, 16}}});
+      EXPECT_EQ(lengths(axis_pieces(layout, Placements{S, S}, {sizes, coordinates}, 0)),
+                (std::vector<std::int64_t>{2, 2, 2, 2}));
+      EXPECT_EQ(lengths(axis_pieces(layout, Placements{R, S}, {sizes, coordinates}, 1)),
+                (std::vector<std::int64_t>{8, 8}));
+    }
+}
+
+TEST(PlanCases, Case6) {
+  Segments cuts;
+  for (const int width : {2, 3, 4, 5})
+    cuts.append(1, width);
+  const GlobalLayout layout(Policy::ragged, {{14}}, {0}, cuts);
+  const std::vector<int> sizes{4};
+  const Range own[] = {{0, 2}, {2, 5}, {5, 9}, {9, 14}};
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::vector<int> coordinates{rank};
+    expect_ranges(layout, {S}, {R}, sizes, coordinates, {{own[rank], {0, 14}}});
+    expect_ranges(layout, {P}, {S}, sizes, coordinates, {{{0, 14}, own[rank]}});
+    EXPECT_EQ(axis_pieces(layout, Placements{S}, {sizes, coordinates}, 0), cuts);
+  }
+}
+
+TEST(PlanCases, Case44) {
+  const GlobalLayout layout(Policy::flat, {{6}}, {0}, 6, 1);
+  const std::vector<int> sizes{2, 3};
+  const std::int64_t segment[2][3] = {{0, 2, 4}, {1, 3, 5}};
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j)
+      expect_ranges(layout, {S, S}, {R, R}, sizes, std::vector<int>{i, j},
+                    {{{segment[i][j], segment[i][j] + 1}, {2 * j, 2 * j + 2}}, {{2 * j, 2 * j + 2}, {0, 6}}});
+  expect_error(Status::INVALID_ARGUMENT,
+               [] {
+                 plan_redistribute(Placements{S, S}, Placements{S, R});
+               },
+               {"expected Shard on axis 1"});
+}
+
+TEST(AxisPieces, AreOneRunWhereSegmentsAreEqual) {
+  const int outer = 500'000'000;
+  const GlobalLayout layout = build_flat({{4'000'000, 1000}}, 4 * outer);
+  const std::vector<int> sizes{outer, 4}, coordinates{outer - 1, 3};
+  EXPECT_EQ(layout.segment_size(), 2);
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(axis_pieces(layout, Placements{S, S}, {sizes, coordinates}, 0), Segments::equal(outer, 2));
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC); // a loop over so many ranks takes longer
+  EXPECT_EQ(axis_pieces(layout, Placements{R, S}, {sizes, coordinates}, 1), Segments::equal(4, 1'000'000'000));
+}
+
+TEST(AxisPieces, WrongArguments) {
+  const GlobalLayout layout(Policy::flat, {{12}}, {0}, 12, 1);
+  const std::vector<int> sizes{2, 3, 2}, coordinates{0, 0, 0};
+  const auto pieces = [&](const Placements& placements, int axis) {
+    axis_pieces(layout, placements, {sizes, coordinates}, axis);
+  };
+  EXPECT_NO_THROW(pieces({P, S, S}, 1));
+  for (const int axis : {-1, 0, 2, 3})
+    expect_error(Status::INVALID_ARGUMENT,
+                 [&] {
+                   pieces({P, S, S}, axis);
+                 },
+                 {"outermost Shard axis", "axis " + std::to_string(axis)});
+  expect_error(Status::INVALID_ARGUMENT, [&] { pieces({R, R, R}, 0); }, {"[Replicate, Replicate, Replicate]"});
+  expect_error(Status::INVALID_ARGUMENT, [&] { pieces({S, S}, 0); }, {"[Shard, Shard]"});
+  const std::vector<int> short_coordinates{0, 0};
+  expect_error(Status::INVALID_ARGUMENT,
+               [&] {
+                 axis_pieces(layout, Placements{S, S, S}, {sizes, short_coordinates}, 2);
+               },
+               {"coordinates"});
 }
 
 } // namespace

@@ -18,12 +18,15 @@ static_assert(OSTRAKA_USER_FAILURE == 53 && OSTRAKA_FAILED == 60 && OSTRAKA_INTE
 static_assert(OSTRAKA_F64 == 0 && OSTRAKA_F32 == 1 && OSTRAKA_BF16 == 2 && OSTRAKA_F16 == 3, "types");
 static_assert(OSTRAKA_I64 == 4 && OSTRAKA_I32 == 5 && OSTRAKA_U8 == 6, "types");
 static_assert(OSTRAKA_REPLICATE == 0 && OSTRAKA_SHARD == 1 && OSTRAKA_PARTIAL == 2, "placements");
-static_assert(OSTRAKA_SUM == 0 && OSTRAKA_MEAN == 1, "reductions");
+static_assert(OSTRAKA_SUM == 0 && OSTRAKA_MEAN == 1 && OSTRAKA_MAX == 2, "reductions");
+static_assert(OSTRAKA_MIN == 3 && OSTRAKA_PROD == 4, "reductions");
 static_assert(OSTRAKA_REFERENCE == 0 && OSTRAKA_PLANNED == 1 && OSTRAKA_RAGGED == 2, "policies");
 static_assert(OSTRAKA_FLAT == 3 && OSTRAKA_TENSOR_ATOMIC == 4 && OSTRAKA_AUTOMATIC == 5, "policies");
 static_assert(OSTRAKA_ATOM_ELEMENT == 0 && OSTRAKA_ATOM_LAST_DIMS == 1 && OSTRAKA_ATOM_ROW == 2, "atoms");
 static_assert(OSTRAKA_ATOM_BLOCK == 3 && OSTRAKA_ATOM_TENSOR == 4, "atoms");
 static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_3 == 3, "recipes");
+static_assert(OSTRAKA_MEMORY_OTHER == 0 && OSTRAKA_MEMORY_PARAMETERS == 1 && OSTRAKA_MEMORY_GRADIENTS == 2, "memory");
+static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == 3 && OSTRAKA_MEMORY_TRANSIENT == 4, "memory");
 static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 1 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
 static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 1, "versions");
 
@@ -32,6 +35,7 @@ static_assert(sizeof(ostraka_atom_t) == 8 && offsetof(ostraka_atom_t, kind) == 0
 static_assert(offsetof(ostraka_atom_t, count) == 4, "atom");
 static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents) == 8, "shape");
 static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
+static_assert(sizeof(ostraka_flat_buffer_t) == 8, "handles");
 
 static_assert(sizeof(ostraka_fsdp_config_t) == 32, "fsdp config");
 static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&

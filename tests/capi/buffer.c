@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 enum { ROWS = 5, COLUMNS = 3, LENGTH = 7 };
@@ -195,6 +196,28 @@ static void results_in_out(ostraka_mesh_t mesh) {
     CHECK_OK(ostraka_buffer_destroy(all[i]));
 }
 
+/* Towards zero; values out of range become the nearest limit, NaN becomes 0. */
+static void casts_to_integers(ostraka_buffer_t sharded) {
+  ostraka_buffer_t numbers = NULL, integers = NULL, bytes = NULL;
+  void* data = NULL;
+  int64_t count = 0, begin = 0;
+  CHECK_OK(ostraka_buffer_cast(sharded, OSTRAKA_F32, NULL, &numbers));
+  CHECK_OK(ostraka_buffer_local(numbers, &data, &count, &begin));
+  const float given[] = {-1.75f, 300.5f, 1e30f, NAN};
+  const int64_t expected[] = {-1, 300, INT64_MAX, 0};
+  const uint8_t expected_bytes[] = {0, 255, 255, 0};
+  memcpy(data, given, sizeof given); /* every rank holds six elements or more */
+  CHECK_OK(ostraka_buffer_cast(numbers, OSTRAKA_I64, NULL, &integers));
+  CHECK_OK(ostraka_buffer_local(integers, &data, &count, &begin));
+  CHECK(memcmp(data, expected, sizeof expected) == 0);
+  CHECK_OK(ostraka_buffer_cast(integers, OSTRAKA_U8, NULL, &bytes));
+  CHECK_OK(ostraka_buffer_local(bytes, &data, &count, &begin));
+  CHECK(memcmp(data, expected_bytes, sizeof expected_bytes) == 0);
+  ostraka_buffer_t* const all[] = {&bytes, &integers, &numbers};
+  for (int i = 0; i < 3; ++i)
+    CHECK_OK(ostraka_buffer_destroy(all[i]));
+}
+
 static void casts(ostraka_mesh_t mesh) {
   ostraka_buffer_t sharded = distribute(mesh, NULL), single = NULL, back = NULL;
   int32_t dtype = -1;
@@ -204,6 +227,7 @@ static void casts(ostraka_mesh_t mesh) {
   CHECK_OK(ostraka_buffer_cast(single, OSTRAKA_F64, NULL, &back)); /* small integers survive */
   check_and_destroy(&back, 1, 0);
   CHECK_OK(ostraka_buffer_destroy(&single));
+  casts_to_integers(sharded);
   CHECK_OK(ostraka_buffer_cast(sharded, OSTRAKA_F64, NULL, &back));
   CHECK(address(back) == address(sharded)); /* the same type shares storage */
   CHECK_OK(ostraka_buffer_destroy(&sharded));

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MESH, LAYOUT, BUFFER, CONTEXT, MODULE, OPTIMIZER, KINDS };
+enum { MESH, LAYOUT, BUFFER, FLAT_BUFFER, CONTEXT, MODULE, OPTIMIZER, KINDS };
 static void *alive[KINDS], *destroyed[KINDS];
 static model_t model;
 
@@ -20,15 +20,18 @@ static void make_handles(void) {
   model = make_model();
   ostraka_layout_t layouts[2];
   ostraka_buffer_t buffers[2];
+  ostraka_flat_buffer_t flats[2];
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &shape, 0, NULL, check_ranks, 1, 1, &layouts[i]));
     CHECK_OK(ostraka_buffer_create(model.mesh, &shard, layouts[i], OSTRAKA_F64, &buffers[i]));
+    CHECK_OK(ostraka_flat_buffer_create(model.mesh, 0, 1, &shape, OSTRAKA_F64, &flats[i]));
   }
-  void* const first[] = {model.mesh, layouts[0], buffers[0], model.context, model.module, model.sgd};
-  void* const second[] = {gone.mesh, layouts[1], buffers[1], gone.context, gone.module, gone.sgd};
+  void* const first[] = {model.mesh, layouts[0], buffers[0], flats[0], model.context, model.module, model.sgd};
+  void* const second[] = {gone.mesh, layouts[1], buffers[1], flats[1], gone.context, gone.module, gone.sgd};
   memcpy(alive, first, sizeof alive);
   memcpy(destroyed, second, sizeof destroyed);
   CHECK_OK(ostraka_buffer_destroy(&buffers[1]));
+  CHECK_OK(ostraka_flat_buffer_destroy(&flats[1]));
   CHECK_OK(ostraka_layout_destroy(&layouts[1]));
   destroy_model(&gone);
 }
@@ -60,7 +63,9 @@ enum { BAD_HANDLES = 3 + KINDS - 1 };
 
 static void mesh_functions(void) {
   int32_t n = 0;
+  int64_t bytes = 0;
   ostraka_buffer_t buffer = NULL;
+  ostraka_flat_buffer_t flat = NULL;
   ostraka_fsdp_context_t context = NULL;
   double values[4] = {0};
   const void* const tensors[] = {values};
@@ -71,12 +76,14 @@ static void mesh_functions(void) {
   REFUSES(MESH, ostraka_mesh_t, ostraka_mesh_axis(handle, "axis0", &n));
   REFUSES(MESH, ostraka_mesh_t, ostraka_mesh_axis_size(handle, 0, &n));
   REFUSES(MESH, ostraka_mesh_t, ostraka_mesh_coordinate(handle, 0, &n));
+  REFUSES(MESH, ostraka_mesh_t, ostraka_mesh_memory(handle, 0, &bytes, &bytes));
   REFUSES(MESH, ostraka_mesh_t, ostraka_buffer_create(handle, &shard, layout, 0, &buffer));
   REFUSES(MESH, ostraka_mesh_t, ostraka_buffer_empty(handle, &shard, 1, &shape, 0, &buffer));
   REFUSES(MESH, ostraka_mesh_t, ostraka_buffer_from_local(handle, &shard, layout, 0, values, 4, 1, &buffer));
   REFUSES(MESH, ostraka_mesh_t, ostraka_buffer_distribute(handle, &shard, NULL, 1, &shape, 0, tensors, &buffer));
+  REFUSES(MESH, ostraka_mesh_t, ostraka_flat_buffer_create(handle, 0, 1, &shape, 0, &flat));
   REFUSES(MESH, ostraka_mesh_t, ostraka_fsdp_context_create(handle, NULL, &context));
-  CHECK(buffer == NULL && context == NULL);
+  CHECK(buffer == NULL && flat == NULL && context == NULL);
 }
 
 static void layout_functions(void) {
@@ -130,6 +137,9 @@ static void buffer_functions(void) {
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_reduce_scatter(handle, 0, NULL, &result));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_allreduce(handle, 0, NULL, &result));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_redistribute(handle, &shard, NULL, &result));
+  REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_redistribute_into(handle, alive[BUFFER]));
+  REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_redistribute_into(alive[BUFFER], handle));
+  REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_set_name(handle, "name"));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_local(handle, &data, &n, &m));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_tensor_view(handle, 0, &data, &n, &m));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_tensor_range(handle, 0, &data, &n, &m));
@@ -148,6 +158,22 @@ static void buffer_functions(void) {
   CHECK_FAILS(ostraka_buffer_redistribute(buffer, &shard, alive[MESH], &result), OSTRAKA_INVALID_HANDLE,
               "another kind");
   CHECK(result == NULL);
+}
+
+static void flat_buffer_functions(void) {
+  int64_t n = 0;
+  int32_t k = 0;
+  void* data = NULL;
+#define FLAT_REFUSES(call) REFUSES(FLAT_BUFFER, ostraka_flat_buffer_t, call)
+  FLAT_REFUSES(ostraka_flat_buffer_num_tensors(handle, &k));
+  FLAT_REFUSES(ostraka_flat_buffer_dtype(handle, &k));
+  FLAT_REFUSES(ostraka_flat_buffer_tensor_shape(handle, 0, &k, NULL));
+  FLAT_REFUSES(ostraka_flat_buffer_view(handle, 0, &data, &n));
+  FLAT_REFUSES(ostraka_flat_buffer_local_shard(handle, &data, &n));
+  FLAT_REFUSES(ostraka_flat_buffer_data(handle, &data, &n));
+  FLAT_REFUSES(ostraka_flat_buffer_reduce_scatter(handle));
+  FLAT_REFUSES(ostraka_flat_buffer_all_gather(handle));
+  CHECK(n == 0 && k == 0 && data == NULL);
 }
 
 static void context_functions(void) {
@@ -214,6 +240,7 @@ static void destroy_functions(void) {
   DESTROYS(MESH, ostraka_mesh_t, ostraka_mesh_destroy);
   DESTROYS(LAYOUT, ostraka_layout_t, ostraka_layout_destroy);
   DESTROYS(BUFFER, ostraka_buffer_t, ostraka_buffer_destroy);
+  DESTROYS(FLAT_BUFFER, ostraka_flat_buffer_t, ostraka_flat_buffer_destroy);
   DESTROYS(CONTEXT, ostraka_fsdp_context_t, ostraka_fsdp_context_destroy);
   DESTROYS(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_destroy);
 }
@@ -234,13 +261,17 @@ void handle_suite(void) {
   mesh_functions();
   layout_functions();
   buffer_functions();
+  flat_buffer_functions();
   context_functions();
   module_functions();
   destroy_functions();
   a_context_takes_its_modules_along();
   train_step(&model); /* what was alive still works */
   ostraka_buffer_t buffer = alive[BUFFER], whole = NULL;
+  ostraka_flat_buffer_t flat = alive[FLAT_BUFFER];
   ostraka_layout_t layout = alive[LAYOUT];
+  CHECK_OK(ostraka_flat_buffer_all_gather(flat));
+  CHECK_OK(ostraka_flat_buffer_destroy(&flat));
   CHECK_OK(ostraka_buffer_allgather(buffer, 0, NULL, &whole));
   CHECK_OK(ostraka_buffer_destroy(&whole));
   CHECK_OK(ostraka_buffer_destroy(&buffer));

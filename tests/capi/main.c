@@ -13,6 +13,10 @@ int main(int argc, char** argv) {
   mesh_suite();
   buffer_suite();
   buffer_error_suite();
+  reduction_suite();
+  transfer_suite();
+  complex_suite();
+  flat_buffer_suite();
   handle_suite();
   config_suite();
   fsdp_suite();

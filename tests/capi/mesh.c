@@ -29,6 +29,13 @@ static void one_axis(void) {
   check_queries(mesh, check_rank);
   CHECK_OK(ostraka_mesh_destroy(&mesh));
 
+  const char* const name[] = {"data"};
+  int32_t axis = -1;
+  CHECK_OK(ostraka_mesh_create(MPI_COMM_WORLD, 1, NULL, name, &mesh));
+  CHECK_OK(ostraka_mesh_axis(mesh, "data", &axis));
+  CHECK_INT(axis, 0);
+  CHECK_OK(ostraka_mesh_destroy(&mesh));
+
   /* Ranks in another order; the communicator is duplicated, so the caller may free his own. */
   MPI_Comm reversed;
   MPI_Comm_split(MPI_COMM_WORLD, 0, -check_rank, &reversed);
@@ -108,7 +115,51 @@ static void queries_refuse_and_stay_usable(void) {
   REFUSED(ostraka_mesh_axis_size(mesh, -1, &value), "found -1");
   REFUSED(ostraka_mesh_coordinate(mesh, 0, NULL), "'coordinate' is null");
   REFUSED(ostraka_mesh_coordinate(mesh, 1, &value), "axis from 0 to 0, found 1");
+  int64_t bytes = 0;
+  REFUSED(ostraka_mesh_memory(mesh, 5, &bytes, &bytes), "kind of memory from 0 (other) to 4 (transient), found 5");
+  REFUSED(ostraka_mesh_memory(mesh, -1, &bytes, &bytes), "found -1");
+  REFUSED(ostraka_mesh_memory(mesh, 0, NULL, &bytes), "'in_use' is null");
+  REFUSED(ostraka_mesh_memory(mesh, 0, &bytes, NULL), "'peak' is null");
   REFUSED(ostraka_mesh_destroy(NULL), "address of the mesh handle is null");
+  CHECK_OK(ostraka_mesh_destroy(&mesh));
+}
+
+static void check_memory(ostraka_mesh_t mesh, int32_t kind, int64_t in_use, int64_t peak) {
+  int64_t found = -1, found_peak = -1;
+  CHECK_OK(ostraka_mesh_memory(mesh, kind, &found, &found_peak));
+  CHECK_INT(found, in_use);
+  CHECK_INT(found_peak, peak);
+}
+
+/* Buffers count in blocks of 64 bytes; released storage, views and the caller's memory do not count. */
+static void memory_of_buffers(void) {
+  const ostraka_placement_t replicate = {OSTRAKA_REPLICATE, 0};
+  const ostraka_shape_t shape = VECTOR(9), numbers = VECTOR(100);
+  double own[9] = {0};
+  ostraka_mesh_t mesh = make_mesh();
+  ostraka_layout_t layout = NULL;
+  ostraka_buffer_t first = NULL, second = NULL, view = NULL, wrapped = NULL;
+  for (int32_t kind = OSTRAKA_MEMORY_OTHER; kind <= OSTRAKA_MEMORY_TRANSIENT; ++kind)
+    check_memory(mesh, kind, 0, 0);
+  CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &shape, 0, NULL, 1, 1, 1, &layout));
+  CHECK_OK(ostraka_buffer_create(mesh, &replicate, layout, OSTRAKA_F64, &first)); /* 72 bytes */
+  check_memory(mesh, OSTRAKA_MEMORY_OTHER, 128, 128);
+  CHECK_OK(ostraka_buffer_empty(mesh, &replicate, 1, &numbers, OSTRAKA_U8, &second));
+  check_memory(mesh, OSTRAKA_MEMORY_OTHER, 256, 256);
+  CHECK_OK(ostraka_buffer_view(first, &replicate, &view));
+  CHECK_OK(ostraka_buffer_from_local(mesh, &replicate, layout, OSTRAKA_F64, own, 9, 0, &wrapped));
+  check_memory(mesh, OSTRAKA_MEMORY_OTHER, 256, 256);
+  CHECK_OK(ostraka_buffer_release_storage(first));
+  check_memory(mesh, OSTRAKA_MEMORY_OTHER, 128, 256);
+  CHECK_OK(ostraka_buffer_reallocate_storage(first));
+  CHECK_OK(ostraka_buffer_destroy(&second));
+  check_memory(mesh, OSTRAKA_MEMORY_OTHER, 128, 256);
+  ostraka_buffer_t* const rest[] = {&first, &view, &wrapped};
+  for (int i = 0; i < 3; ++i)
+    CHECK_OK(ostraka_buffer_destroy(rest[i]));
+  for (int32_t kind = OSTRAKA_MEMORY_OTHER; kind <= OSTRAKA_MEMORY_TRANSIENT; ++kind)
+    check_memory(mesh, kind, 0, kind == OSTRAKA_MEMORY_OTHER ? 256 : 0);
+  CHECK_OK(ostraka_layout_destroy(&layout));
   CHECK_OK(ostraka_mesh_destroy(&mesh));
 }
 
@@ -117,4 +168,5 @@ void mesh_suite(void) {
   two_axes();
   creation_errors();
   queries_refuse_and_stay_usable();
+  memory_of_buffers();
 }

@@ -112,6 +112,27 @@ TEST(Collectives, WrongArgumentsLeaveTheGroupUsable) {
   });
 }
 
+int handler_calls = 0;
+void count_call(MPI_Comm*, int*, ...) { ++handler_calls; }
+
+// The caller's handler, which may be any, is not ours to change.
+TEST(Collectives, TheHandlerOfTheWorldStays) {
+  MPI_Errhandler own = MPI_ERRHANDLER_NULL, former = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(count_call, &own);
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &former);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, own);
+  for_all_groups([](Communicator& group, runtime::Stream& stream) {
+    group.allreduce(stream, operand(8, 1, DType::f64), 8, DType::f64, ReduceOp::sum);
+    group.broadcast(stream, operand(8, 1, DType::f64), 64, 0);
+  });
+  EXPECT_EQ(handler_calls, 0);
+  MPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_OTHER);
+  EXPECT_EQ(handler_calls, 1);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, former);
+  MPI_Errhandler_free(&own);
+  MPI_Errhandler_free(&former);
+}
+
 TEST(Collectives, ImpossibleLimitsAreRefused) {
   for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{-1}, no_limit + 1}) {
     MPI_Comm copy = MPI_COMM_NULL;

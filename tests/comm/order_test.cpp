@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One communicator, several streams: operations start in call order whatever stream is ready first.
+#include "mpi_calls.hpp"
 #include "oracle.hpp"
 
 #include <optional>
@@ -41,6 +42,19 @@ TEST(Order, LaterStreamDoesNotOvertake) {
     EXPECT_EQ(values(second, 4, DType::f64), std::vector<double>(4, 100 * sum));
     EXPECT_EQ(group->pending(), "");
   }
+}
+
+// Or nothing would overlap with what the caller does until it waits.
+TEST(Order, StartsAtOnce) {
+  const auto group = mpi_group("data");
+  const auto a = runtime::make_host_queue("a"), b = runtime::make_host_queue("b");
+  for (const auto& queue : {a, b}) {
+    mpi_calls = {};
+    group->allreduce(*queue, operand(40'000, 1, DType::f64), 40'000, DType::f64, ReduceOp::sum);
+    EXPECT_EQ(mpi_calls.of("MPI_Iallreduce"), 1);
+  }
+  synchronize(a->record(), "a");
+  synchronize(b->record(), "b");
 }
 
 TEST(Order, AddressIsReadAtTheStart) {

@@ -87,12 +87,19 @@ TEST(Reductions, MeansOfIntegersAreRefusedEverywhere) {
       }
 }
 
-/// Reduces one element of 64 bits that double cannot hold, over all ranks.
-std::int64_t reduced64(Communicator& group, std::int64_t mine, ReduceOp op) {
-  const Operand data = operand(1, 0, DType::i64);
-  std::memcpy(data.data(), &mine, sizeof mine);
-  group.allreduce(*runtime::make_host_compute_stream(), data, 1, DType::i64, op);
-  return load<std::int64_t>(data.data());
+/// Reduces one integer over all ranks, one that double may not hold.
+template <class T>
+T reduced_integer(Communicator& group, T mine, ReduceOp op) {
+  const auto stream = runtime::make_host_compute_stream();
+  const DType dtype = sizeof(T) == 8 ? DType::i64 : sizeof(T) == 4 ? DType::i32 : DType::u8;
+  const Operand data = operand(1, 0, dtype), all = operand(ranks, 0, dtype), own = operand(1, 0, dtype);
+  store(data.data(), mine);
+  for (int r = 0; r < ranks; ++r)
+    store(all.data() + r * static_cast<int>(sizeof(T)), mine);
+  group.allreduce(*stream, data, 1, dtype, op);
+  group.reduce_scatter(*stream, all, own, Segments::equal(ranks, 1), dtype, op);
+  EXPECT_EQ(load<T>(own.data()), load<T>(data.data())) << name(dtype) << " " << name(op);
+  return load<T>(data.data());
 }
 
 TEST(Reductions, SixtyFourBitIntegersAreExact) {
@@ -100,15 +107,32 @@ TEST(Reductions, SixtyFourBitIntegersAreExact) {
   for (const MpiSettings settings : all_settings())
     for (const auto& group : all_groups("data", settings)) {
       const int sign = rank % 2 == 0 ? 1 : -1;
-      EXPECT_EQ(reduced64(*group, large + rank, ReduceOp::sum), ranks * large + ranks * (ranks - 1) / 2);
-      EXPECT_EQ(reduced64(*group, sign * (most - rank), ReduceOp::max), most);
-      EXPECT_EQ(reduced64(*group, sign * (most - rank), ReduceOp::min), ranks == 1 ? most : -(most - 1));
-      EXPECT_EQ(reduced64(*group, rank == 0 ? large + 1 : -1, ReduceOp::prod),
+      EXPECT_EQ(reduced_integer(*group, large + rank, ReduceOp::sum), ranks * large + ranks * (ranks - 1) / 2);
+      EXPECT_EQ(reduced_integer(*group, sign * (most - rank), ReduceOp::max), most);
+      EXPECT_EQ(reduced_integer(*group, sign * (most - rank), ReduceOp::min), ranks == 1 ? most : -(most - 1));
+      EXPECT_EQ(reduced_integer(*group, rank == 0 ? large + 1 : -1, ReduceOp::prod),
                 ranks % 2 == 0 ? -(large + 1) : large + 1);
-      // Sums beyond the range wrap around, as MPI's do.
-      const auto wrapped =
-          static_cast<std::int64_t>(static_cast<std::uint64_t>(most) * static_cast<std::uint64_t>(ranks));
-      EXPECT_EQ(reduced64(*group, most, ReduceOp::sum), wrapped);
+    }
+}
+
+// Beyond the range integers wrap around, as MPI's do.
+TEST(Reductions, IntegersWrapAround) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const MpiSettings settings : all_settings())
+    for (const auto& group : all_groups("data", settings)) {
+      const auto times = static_cast<std::uint64_t>(ranks);
+      EXPECT_EQ(reduced_integer(*group, most, ReduceOp::sum), static_cast<std::int64_t>(most * times));
+      EXPECT_EQ(reduced_integer(*group, std::int32_t{2'000'000'000}, ReduceOp::sum),
+                static_cast<std::int32_t>(2'000'000'000u * times));
+      EXPECT_EQ(reduced_integer(*group, std::uint8_t{200}, ReduceOp::sum), static_cast<std::uint8_t>(200 * times));
+      std::uint64_t power = 1;
+      for (int r = 0; r < ranks; ++r)
+        power *= 3'000'000'019u;
+      EXPECT_EQ(reduced_integer(*group, std::int64_t{3'000'000'019}, ReduceOp::prod), static_cast<std::int64_t>(power));
+      EXPECT_EQ(reduced_integer(*group, static_cast<std::int32_t>(3'000'000'019u), ReduceOp::prod),
+                static_cast<std::int32_t>(power));
+      EXPECT_EQ(reduced_integer(*group, static_cast<std::uint8_t>(3'000'000'019u & 255), ReduceOp::prod),
+                static_cast<std::uint8_t>(power));
     }
 }
 

@@ -41,6 +41,9 @@ int32_t c_side_constant(const char* name) {
       CONSTANT(OSTRAKA_PARTIAL),
       CONSTANT(OSTRAKA_SUM),
       CONSTANT(OSTRAKA_MEAN),
+      CONSTANT(OSTRAKA_MAX),
+      CONSTANT(OSTRAKA_MIN),
+      CONSTANT(OSTRAKA_PROD),
       CONSTANT(OSTRAKA_REFERENCE),
       CONSTANT(OSTRAKA_PLANNED),
       CONSTANT(OSTRAKA_RAGGED),
@@ -54,6 +57,11 @@ int32_t c_side_constant(const char* name) {
       CONSTANT(OSTRAKA_ATOM_TENSOR),
       CONSTANT(OSTRAKA_NO_SHARD),
       CONSTANT(OSTRAKA_ZERO_3),
+      CONSTANT(OSTRAKA_MEMORY_OTHER),
+      CONSTANT(OSTRAKA_MEMORY_PARAMETERS),
+      CONSTANT(OSTRAKA_MEMORY_GRADIENTS),
+      CONSTANT(OSTRAKA_MEMORY_OPTIMIZER_STATE),
+      CONSTANT(OSTRAKA_MEMORY_TRANSIENT),
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     if (strcmp(all[i].name, name) == 0)

@@ -66,6 +66,9 @@ contains
     call constant('OSTRAKA_PARTIAL', OSTRAKA_KIND_PARTIAL)
     call constant('OSTRAKA_SUM', OSTRAKA_SUM)
     call constant('OSTRAKA_MEAN', OSTRAKA_MEAN)
+    call constant('OSTRAKA_MAX', OSTRAKA_MAX)
+    call constant('OSTRAKA_MIN', OSTRAKA_MIN)
+    call constant('OSTRAKA_PROD', OSTRAKA_PROD)
     call constant('OSTRAKA_REFERENCE', OSTRAKA_REFERENCE)
     call constant('OSTRAKA_PLANNED', OSTRAKA_PLANNED)
     call constant('OSTRAKA_RAGGED', OSTRAKA_RAGGED)
@@ -79,6 +82,11 @@ contains
     call constant('OSTRAKA_ATOM_TENSOR', OSTRAKA_ATOM_TENSOR)
     call constant('OSTRAKA_NO_SHARD', OSTRAKA_NO_SHARD)
     call constant('OSTRAKA_ZERO_3', OSTRAKA_ZERO_3)
+    call constant('OSTRAKA_MEMORY_OTHER', OSTRAKA_MEMORY_OTHER)
+    call constant('OSTRAKA_MEMORY_PARAMETERS', OSTRAKA_MEMORY_PARAMETERS)
+    call constant('OSTRAKA_MEMORY_GRADIENTS', OSTRAKA_MEMORY_GRADIENTS)
+    call constant('OSTRAKA_MEMORY_OPTIMIZER_STATE', OSTRAKA_MEMORY_OPTIMIZER_STATE)
+    call constant('OSTRAKA_MEMORY_TRANSIENT', OSTRAKA_MEMORY_TRANSIENT)
   end subroutine
 
   !! Sizes as C has them, and the defaults that C writes arrive in the right members.

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-INTERFACES = ["ostraka_c.f90", "ostraka_c_layout.f90", "ostraka_c_fsdp.f90"]
+INTERFACES = ["ostraka_c.f90", "ostraka_c_layout.f90", "ostraka_c_flat_buffer.f90", "ostraka_c_fsdp.f90"]
 ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
 
@@ -29,7 +29,7 @@ def c_text(headers):
 def plain_type(text):
     """One spelling for a C type: handles are void*, no const, no blanks, fixed widths by their gfortran names."""
     text = re.sub(r"\bconst\b", "", text)
-    text = re.sub(r"\bostraka_(mesh|layout|buffer|fsdp_context|fsdp_module|optimizer)_t\b", "void*", text)
+    text = re.sub(r"\bostraka_(mesh|layout|buffer|flat_buffer|fsdp_context|fsdp_module|optimizer)_t\b", "void*", text)
     text = re.sub(r"\bc_(shape|fsdp_config|adamw_config|sgd_config)_t\b", r"ostraka_\1_t", text)
     text = re.sub(r"\bint64_t\b", "long", text)
     text = re.sub(r"\b(int32_t|ostraka_status_t|MPI_Fint)\b", "int", text)
@@ -144,6 +144,12 @@ PLANTED = [  # file, text, what it is replaced by: each must be noticed
     ("ostraka_c_layout.f90", "(c_int64_t), value :: begin\n", "(c_int64_t), intent(in) :: begin\n"),
     ("ostraka_c_layout.f90", "layout_owners(layout, index, first, last)", "layout_owners(layout, first, index, last)"),
     ("ostraka_c_layout.f90", "type(c_ptr), intent(in) :: layouts(*)", "type(c_ptr), value :: layouts"),
+    ("ostraka_c.f90", "(c_int64_t), intent(inout) :: in_use, peak", "(c_int32_t), intent(inout) :: in_use, peak"),
+    ("ostraka_c.f90", "      type(c_ptr), value :: buffer, out\n    end", "      type(c_ptr) :: buffer, out\n    end"),
+    ("ostraka_c_flat_buffer.f90", "flat_buffer_view(buffer, index, data,", "flat_buffer_view(index, buffer, data,"),
+    ("ostraka_c_flat_buffer.f90", "name='ostraka_flat_buffer_data')", "name='ostraka_flat_buffer_date')"),
+    ("ostraka_types.f90", "OSTRAKA_PROD = 4", "OSTRAKA_PROD = 5"),
+    ("ostraka_types.f90", "OSTRAKA_MEMORY_TRANSIENT = 4", "OSTRAKA_MEMORY_TRANSIENT = 5"),
     ("ostraka_c_fsdp.f90", "main_gradient(module, name, dtype, data,", "main_gradient(module, dtype, name, data,"),
     ("ostraka_c_fsdp.f90", "(c_double), value :: learning_rate\n", "(c_double), intent(in) :: learning_rate\n"),
     ("ostraka_c_fsdp.f90", "bind(c, name='ostraka_optimizer_step')", "bind(c, name='ostraka_optimizer_stop')"),

@@ -30,7 +30,7 @@ std::int64_t members(comm::Communicator& group) {
   const auto storage = std::make_shared<memory::Storage>(memory::make_host_arena(), 8, memory::Kind::other);
   auto& mask = *reinterpret_cast<std::int64_t*>(storage->data());
   mask = std::int64_t{1} << rank;
-  group.allreduce(*runtime::make_host_compute_stream(), {storage, 0}, 1, DType::i64);
+  group.allreduce(*runtime::make_host_compute_stream(), {storage, 0}, 1, DType::i64, layout::ReduceOp::sum);
   return mask;
 }
 
@@ -84,6 +84,17 @@ TEST(DeviceMesh, NamesOfAxes) {
     expect_error(Status::INVALID_ARGUMENT, [&] { named->coordinate(axis); });
     expect_error(Status::INVALID_ARGUMENT, [&] { named->axis_name(axis); });
   }
+}
+
+TEST(DeviceMesh, LineOfAllRanks) {
+  const auto plain = DeviceMesh::create_line(MPI_COMM_WORLD);
+  EXPECT_EQ(plain->dims(), 1);
+  EXPECT_EQ(plain->axis_size(0), ranks);
+  EXPECT_EQ(plain->coordinate(0), rank);
+  EXPECT_EQ(plain->axis_name(0), "axis0");
+  EXPECT_EQ(DeviceMesh::create_line(MPI_COMM_WORLD, {"data"})->axis("data"), 0);
+  expect_error(Status::INVALID_ARGUMENT, [] { DeviceMesh::create_line(MPI_COMM_WORLD, {"a", "b"}); }, {"1 axis names"});
+  expect_error(Status::INVALID_ARGUMENT, [] { DeviceMesh::create_line(MPI_COMM_NULL); }, {"MPI_COMM_NULL"});
 }
 
 TEST(DeviceMesh, OwnersHaveCommunicatorsOfTheirOwn) {

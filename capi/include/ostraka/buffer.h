@@ -8,6 +8,11 @@
  * with its source (said below); storage lives as long as one handle refers to it. `out` may be NULL (the result is
  * allocated) or a buffer of exactly the expected mesh, placements, layout and type, which then receives the result; the
  * returned handle refers to the same storage.
+ *
+ * Complex numbers are pairs: a tensor of the real type with an extra last dimension of 2, whose bytes are those of
+ * `double complex` or `float complex`. Sums and means over ranks, and copies, are those of complex numbers (MAX, MIN
+ * and PROD are not). A layout with the atom {OSTRAKA_ATOM_LAST_DIMS, 1} keeps every pair on one rank; the rows of
+ * ostraka_buffer_empty and of a NULL layout keep it, too. A single number has the shape {1, 2}: {2} may be cut.
  */
 #ifndef OSTRAKA_BUFFER_H
 #define OSTRAKA_BUFFER_H
@@ -47,7 +52,9 @@ ostraka_status_t ostraka_buffer_copy_from(ostraka_buffer_t buffer, int32_t index
 ostraka_status_t ostraka_buffer_view(ostraka_buffer_t buffer, const ostraka_placement_t* placements,
                                      ostraka_buffer_t* view);
 
-/* The same layout and placements in another floating type. Same type without `out`: shares storage. */
+/* The same layout and placements in any type. Floating types round once, to nearest; integer types cut the fraction off
+ * and take 0 for NaN; values out of range saturate: to the nearest limit of an integer type, to infinity in a floating
+ * type. Same type without `out`: shares storage. */
 ostraka_status_t ostraka_buffer_cast(ostraka_buffer_t buffer, int32_t dtype, ostraka_buffer_t out,
                                      ostraka_buffer_t* result);
 
@@ -55,19 +62,34 @@ ostraka_status_t ostraka_buffer_cast(ostraka_buffer_t buffer, int32_t dtype, ost
 ostraka_status_t ostraka_buffer_allgather(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
                                           ostraka_buffer_t* result);
 
-/* PARTIAL -> SHARD on `axis`. Collective over the axis. BF16 is summed in f32 and rounded once; F16: NOT_SUPPORTED. */
+/* PARTIAL -> SHARD on `axis`. Collective over the axis. 16-bit types are reduced in f32 in the order of the ranks and
+ * rounded once; integers wrap around. */
 ostraka_status_t ostraka_buffer_reduce_scatter(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
                                                ostraka_buffer_t* result);
 
-/* PARTIAL -> REPLICATE on `axis`. Collective over the axis. */
+/* PARTIAL -> REPLICATE on `axis`, by the same rules. Collective over the axis. */
 ostraka_status_t ostraka_buffer_allreduce(ostraka_buffer_t buffer, int32_t axis, ostraka_buffer_t out,
                                           ostraka_buffer_t* result);
 
-/* To other placements: several axes SHARD -> REPLICATE (gathers), several REPLICATE -> SHARD (shares storage without
- * `out`), or one axis by a reduction. Unchanged placements without `out`: shares storage. Collective over the axes that
- * are gathered or reduced. NOT_SUPPORTED for other transitions. */
+/* To other placements: any mixture of SHARD -> REPLICATE, REPLICATE -> SHARD, PARTIAL -> SHARD, PARTIAL -> REPLICATE
+ * and REPLICATE -> PARTIAL of MEAN, MAX or MIN, one per axis. Without `out` the result shares storage when no axis is
+ * gathered or reduced. `out` may share memory with the buffer, the same elements at the same addresses, which are then
+ * overwritten. Collective over the axes that are gathered or reduced.
+ * NOT_SUPPORTED names the axis: SHARD -> PARTIAL, PARTIAL -> another PARTIAL, REPLICATE -> PARTIAL of SUM or PROD, and
+ * several axes with reductions whose order matters (all SUM and MEAN, or all equal, are fine). INVALID_STATE: released
+ * storage. */
 ostraka_status_t ostraka_buffer_redistribute(ostraka_buffer_t buffer, const ostraka_placement_t* placements,
                                              ostraka_buffer_t out, ostraka_buffer_t* result);
+
+/* Copies all tensors into `out`, which has the same tensors and type in any layout and placements without PARTIAL, on
+ * the same mesh or another one of the same ranks in the same order. Padding of `out` stays as it is. Collective over
+ * the mesh. SHAPE_MISMATCH naming the tensor, TYPE_MISMATCH; NOT_SUPPORTED: PARTIAL on either side; INVALID_ARGUMENT:
+ * other ranks, or the two share memory; INVALID_STATE: released storage. */
+ostraka_status_t ostraka_buffer_redistribute_into(ostraka_buffer_t buffer, ostraka_buffer_t out);
+
+/* Names the buffer in messages about communication; handles made from this one afterwards inherit the name. With
+ * OSTRAKA_CHECK=1 all ranks must give the same one. */
+ostraka_status_t ostraka_buffer_set_name(ostraka_buffer_t buffer, const char* name);
 
 /* The local range, padding included: address, number of elements, absolute begin in the layout. Valid until the storage
  * is released. */

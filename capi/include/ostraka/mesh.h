@@ -39,6 +39,12 @@ ostraka_status_t ostraka_mesh_axis(ostraka_mesh_t mesh, const char* name, int32_
 ostraka_status_t ostraka_mesh_axis_size(ostraka_mesh_t mesh, int32_t axis, int32_t* size);
 ostraka_status_t ostraka_mesh_coordinate(ostraka_mesh_t mesh, int32_t axis, int32_t* coordinate);
 
+/* Bytes of one kind on this rank that what was created on the mesh has in use now, and at most so far. Buffers are of
+ * kind OSTRAKA_MEMORY_OTHER, scratch of redistributions is OSTRAKA_MEMORY_TRANSIENT; what a context holds is not in
+ * here but in ostraka_fsdp_context_memory. Storage counts in multiples of 64 bytes, and not at all while it is released
+ * or is memory of the caller. INVALID_ARGUMENT: no such kind. */
+ostraka_status_t ostraka_mesh_memory(ostraka_mesh_t mesh, int32_t kind, int64_t* in_use, int64_t* peak);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,7 @@
 #define OSTRAKA_H
 
 #include <ostraka/buffer.h>
+#include <ostraka/flat_buffer.h>
 #include <ostraka/fsdp.h>
 #include <ostraka/layout.h>
 #include <ostraka/mesh.h>

@@ -25,6 +25,9 @@
 /* Reductions. MEAN is the sum divided by the number of ranks; floating types only. */
 #define OSTRAKA_SUM 0
 #define OSTRAKA_MEAN 1
+#define OSTRAKA_MAX 2
+#define OSTRAKA_MIN 3
+#define OSTRAKA_PROD 4
 
 /* Layout policies. */
 #define OSTRAKA_REFERENCE 0 /* dim-0 rows or blocks of them stay whole; padded by the rule of the reference system */
@@ -51,6 +54,13 @@ typedef struct {
 #define OSTRAKA_NO_SHARD 0 /* weights, gradients and optimizer state whole on every rank; gradients all-reduced */
 #define OSTRAKA_ZERO_3 3   /* weights, gradients and optimizer state sharded */
 
+/* Kinds of memory; a context reports its own by the members of ostraka_memory_report_t with these names. */
+#define OSTRAKA_MEMORY_OTHER 0
+#define OSTRAKA_MEMORY_PARAMETERS 1
+#define OSTRAKA_MEMORY_GRADIENTS 2
+#define OSTRAKA_MEMORY_OPTIMIZER_STATE 3
+#define OSTRAKA_MEMORY_TRANSIENT 4
+
 /* One placement; lists of placements have one entry per mesh axis, outer to inner. `op` matters for PARTIAL only. */
 typedef struct {
   int32_t kind;
@@ -68,6 +78,7 @@ typedef struct {
 typedef struct ostraka_mesh* ostraka_mesh_t;
 typedef struct ostraka_layout* ostraka_layout_t;
 typedef struct ostraka_buffer* ostraka_buffer_t;
+typedef struct ostraka_flat_buffer* ostraka_flat_buffer_t;
 typedef struct ostraka_fsdp_context* ostraka_fsdp_context_t;
 typedef struct ostraka_fsdp_module* ostraka_fsdp_module_t;
 typedef struct ostraka_optimizer* ostraka_optimizer_t;

@@ -30,7 +30,7 @@ OSTRAKA_INLINE_FUNCTION std::uint32_t shift_to_odd(std::uint64_t value, int shif
 
 /// `value` rounded to odd: towards zero, then the last bit set where that is not exact. The result lies on the same
 /// side of every number with fewer bits as `value`, so rounding it again is rounding `value` once. From 2^128 on:
-/// infinity.
+/// infinity; below 2^-149: zero, as in both 16-bit types.
 OSTRAKA_INLINE_FUNCTION float round_to_odd(double value) {
   constexpr std::uint64_t bias = 1023 - 127; // of double beyond that of float
   const auto word = __builtin_bit_cast(std::uint64_t, value);
@@ -41,10 +41,8 @@ OSTRAKA_INLINE_FUNCTION float round_to_odd(double value) {
     result = shift_to_odd(size - (bias << 52), 29);
   else if (exponent > bias)
     result = size > 0x7ff0000000000000u ? 0x7fc00000u : 0x7f800000u;
-  else if (exponent + 34 > bias) // subnormal as a float: the fraction with its leading one, shifted further
+  else if (exponent + 23 > bias) // subnormal as a float: the fraction with its leading one, shifted further
     result = shift_to_odd((size & 0xfffffffffffffu) | 0x10000000000000u, static_cast<int>(bias - exponent) + 30);
-  else
-    result = size != 0 ? 1 : 0;
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(word >> 32 & 0x80000000u) | result);
 }
 

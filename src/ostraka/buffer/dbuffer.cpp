@@ -14,10 +14,11 @@ namespace ostraka::buffer {
 namespace {
 
 // Synchronous operations run on the caller's thread.
-std::shared_ptr<runtime::Stream> compute_stream(const DBuffer& buffer) {
+const std::shared_ptr<runtime::Stream>& compute_stream(const DBuffer& buffer) {
   expect(buffer.storage()->device() == runtime::Device::host, Status::NOT_SUPPORTED,
          "buffer: device memory needs the NCCL back end, which this version does not have");
-  return runtime::make_host_compute_stream();
+  static const auto stream = runtime::make_host_compute_stream();
+  return stream;
 }
 
 layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& placements, const LayoutPtr& layout) {
@@ -39,8 +40,9 @@ void check_out(const DBuffer& out, const DBuffer& from, const layout::Placements
                const char* operation) {
   expect(out.is_valid(), Status::INVALID_ARGUMENT, operation, ": out refers to no buffer");
   expect(out.mesh() == from.mesh(), Status::INVALID_ARGUMENT, operation, ": out is on another mesh");
-  expect(out.placements() == placements, Status::INVALID_ARGUMENT, operation, ": out has placements ",
-         layout::to_string(out.placements()), ", expected ", layout::to_string(placements));
+  if (out.placements() != placements)
+    fail(Status::INVALID_ARGUMENT, operation, ": out has placements ", layout::to_string(out.placements()),
+         ", expected ", layout::to_string(placements));
   expect(*out.layout() == *from.layout(), Status::SHAPE_MISMATCH, operation, ": out has another layout");
   expect(out.dtype() == dtype, Status::TYPE_MISMATCH, operation, ": out holds ", name(out.dtype()), ", expected ",
          name(dtype));
@@ -48,18 +50,18 @@ void check_out(const DBuffer& out, const DBuffer& from, const layout::Placements
          ": out is on another device");
 }
 
-// Before anything else, so that ranks that own no element refuse what the others refuse.
-void check_conversion(DType from, DType to, const char* operation) {
-  const auto is_converted = [](DType dtype) { return is_floating(dtype) && dtype != DType::f16; };
-  expect(from == to || (is_converted(from) && is_converted(to)), Status::NOT_SUPPORTED, operation, ": from ",
-         name(from), " to ", name(to), "; only f64, f32 and bf16 are converted");
-}
-
 // Refused here, since a collective that cannot start fails its communicator for good.
 void check_allocated(const DBuffer& buffer, const char* operation) {
   if (!buffer.is_allocated())
     fail(Status::INVALID_STATE, operation, ": the storage of ", layout::to_string(buffer.placements()),
          " is released; reallocate_storage brings it back");
+}
+
+// Redistributes and gives scratch back.
+void run(const DBuffer& from, const DBuffer& to) {
+  const mesh::Communicators& communicators = from.mesh()->communicators();
+  buffer::redistribute(from, to, *compute_stream(from), communicators);
+  communicators.scratch->release();
 }
 
 bool is_zero(const std::byte* data, std::int64_t bytes) {
@@ -108,9 +110,9 @@ DBuffer DBuffer::from_local(void* data, std::int64_t count, MeshPtr mesh, layout
   expect(count == expected, Status::SHAPE_MISMATCH, "from_local: expected ", expected,
          " elements, the local range of this rank, found ", count);
   expect(data != nullptr || count == 0, Status::INVALID_ARGUMENT, "from_local: the address is null");
-  const DBuffer buffer =
-      from_storage(std::make_shared<memory::Storage>(data, count * size_of(dtype), runtime::Device::host),
-                   std::move(mesh), std::move(placements), std::move(layout), dtype);
+  const std::int64_t bytes = multiply(count, size_of(dtype), "from_local: bytes");
+  const DBuffer buffer = from_storage(std::make_shared<memory::Storage>(data, bytes, runtime::Device::host),
+                                      std::move(mesh), std::move(placements), std::move(layout), dtype);
   if (padding == Padding::clear) {
     clear_padding(buffer, *compute_stream(buffer));
     return buffer;
@@ -140,7 +142,7 @@ DBuffer DBuffer::distribute_tensors(std::span<const void* const> tensors, std::v
 }
 
 void DBuffer::copy_from(int index, const void* tensor, std::int64_t count, DType source_dtype) {
-  check_conversion(source_dtype, dtype_, "copy_from");
+  const std::int64_t source_width = size_of(source_dtype); // also refuses wrong types on ranks that own nothing
   const TensorRange own = tensor_range(index);
   const std::int64_t whole = layout_->tensor_range(index).size();
   expect(count == whole, Status::SHAPE_MISMATCH, "copy_from: tensor ", index, " ",
@@ -149,7 +151,7 @@ void DBuffer::copy_from(int index, const void* tensor, std::int64_t count, DType
          " is null");
   if (own.count == 0)
     return;
-  const void* from = static_cast<const std::byte*>(tensor) + own.offset * size_of(source_dtype);
+  const void* from = static_cast<const std::byte*>(tensor) + own.offset * source_width;
   compute_stream(*this)->launch("copy_from", [&](const runtime::Execution& execution) {
     kernels::cast(execution, from, source_dtype, own.data, dtype_, own.count);
   });
@@ -177,7 +179,8 @@ DBuffer DBuffer::relabel(layout::Placements placements, layout::Range range) con
 DBuffer DBuffer::view(layout::Placements placements) const {
   const layout::Range range = checked_range(mesh_, placements, layout_);
   check_average_type(placements, dtype_);
-  expect(range_.contains(range), Status::INVALID_ARGUMENT, "DBuffer::view: [", range.begin, ", ", range.end, ") under ",
+  if (!range_.contains(range))
+    fail(Status::INVALID_ARGUMENT, "DBuffer::view: [", range.begin, ", ", range.end, ") under ",
          layout::to_string(placements), " is not contained in [", range_.begin, ", ", range_.end, ") under ",
          layout::to_string(placements_), "; redistribute gathers it");
   return relabel(std::move(placements), range);
@@ -194,24 +197,25 @@ DBuffer DBuffer::cast(DType dtype, const DBuffer* out) const {
     check_out(*out, *this, placements_, dtype, "cast");
   else if (dtype == dtype_)
     return *this;
-  check_conversion(dtype_, dtype, "cast");
   const DBuffer result = out != nullptr ? *out : make_like(placements_, dtype);
   buffer::cast(*this, result, *compute_stream(*this));
   return result;
 }
 
 DBuffer DBuffer::redistribute(layout::Placements placements, const DBuffer* out) const {
-  const auto steps = plan_redistribute(placements_, placements);
-  if (out != nullptr)
+  if (out != nullptr) {
     check_out(*out, *this, placements, dtype_, "redistribute");
-  const bool moves = std::any_of(steps.begin(), steps.end(), [](const auto& step) { return step.axis >= 0; });
-  if (out == nullptr && !moves)
+    check_allocated(*this, "redistribute");
+    check_allocated(*out, "redistribute");
+    run(*this, *out);
+    return *out;
+  }
+  const auto steps = plan_redistribute(placements_, placements);
+  if (std::none_of(steps.begin(), steps.end(), [](const auto& step) { return step.axis >= 0; }))
     return view(std::move(placements));
   check_allocated(*this, "redistribute");
-  if (out != nullptr)
-    check_allocated(*out, "redistribute");
-  const DBuffer result = out != nullptr ? *out : make_like(std::move(placements), dtype_);
-  buffer::redistribute(*this, result, *compute_stream(*this), mesh_->communicators());
+  const DBuffer result = make_like(std::move(placements), dtype_);
+  run(*this, result);
   return result;
 }
 
@@ -226,7 +230,8 @@ DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement
                              const DBuffer* out) const {
   expect(axis >= 0 && axis < mesh_->dims(), Status::INVALID_ARGUMENT, operation, ": expected an axis from 0 to ",
          mesh_->dims() - 1, ", found ", axis);
-  expect(placements_[axis].kind == from.kind, Status::INVALID_ARGUMENT, operation, ": axis ", axis, " has placement ",
+  if (placements_[axis].kind != from.kind)
+    fail(Status::INVALID_ARGUMENT, operation, ": axis ", axis, " has placement ",
          layout::to_string({&placements_[axis], 1}), ", expected ", layout::to_string({&from, 1}));
   layout::Placements placements = placements_;
   placements[axis] = to;

@@ -74,8 +74,8 @@ public:
                                     DType dtype, MeshPtr mesh, layout::Placements placements,
                                     LayoutPtr layout = nullptr);
 
-  /// Copies this rank's part of the whole tensor `index` from host memory of type `source_dtype`, converted when it
-  /// differs. Local.
+  /// Copies this rank's part of the whole tensor `index` from host memory of type `source_dtype`, converted as by cast
+  /// when it differs. Local.
   void copy_from(int index, const void* tensor, std::int64_t count, DType source_dtype);
 
   /// Names the buffer in messages about communication; handles made from this one afterwards inherit it. When ranks are
@@ -108,7 +108,9 @@ public:
   /// A contained range under other placements; shares storage. Local. Throws INVALID_ARGUMENT when not contained.
   DBuffer view(layout::Placements placements) const;
 
-  /// The same layout in another type; without `out` and with the same type: this buffer.
+  /// The same layout in any type; without `out` and with the same type: this buffer. Floating types round once, to
+  /// nearest; integer types cut the fraction off and take 0 for NaN; values out of range saturate: to the nearest limit
+  /// of an integer type, to infinity in a floating type.
   DBuffer cast(DType dtype, const DBuffer* out = nullptr) const;
 
   /// To other placements as buffer/plan.hpp says. Without `out`, views share storage and equal placements return this

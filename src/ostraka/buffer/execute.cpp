@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/execute.hpp>
@@ -30,8 +31,29 @@ layout::Segments pieces_of(const DBuffer& sharded, int axis) {
   return axis_pieces(*sharded.layout(), sharded.placements(), sharded.mesh()->position(), axis);
 }
 
-void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
-         const mesh::Communicators& communicators) {
+// What all ranks of an operation have in common: its name and, when ranks are compared, what its elements mean.
+struct Agreement {
+  Agreement(const DBuffer& from, const DBuffer& to) : name(from.name()) {
+    if (!environment::check())
+      return;
+    Hash hash;
+    for (const DBuffer* side : {&from, &to}) {
+      hash.add(side->layout()->hash());
+      for (const int size : side->mesh()->position().sizes)
+        hash.add(size);
+      for (const layout::Placement& placement : side->placements())
+        hash.add(placement.kind).add(placement.is_partial() ? placement.op : layout::ReduceOp::sum);
+    }
+    value = hash.value();
+  }
+
+  comm::Name name;
+  std::int64_t value = 0;
+};
+
+// Whether `from` and `to` lie in scratch may differ between ranks, their names too.
+void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, const Agreement& common,
+         runtime::Stream& stream, const mesh::Communicators& communicators) {
   using Kind = RedistributeStep::Kind;
   switch (step.kind) {
   case Kind::view:
@@ -40,16 +62,17 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, r
     return;
   case Kind::allgather:
     communicators.gather[step.axis]->allgather(stream, operand(from), operand(to), pieces_of(from, step.axis),
-                                               from.dtype(), from.name());
+                                               from.dtype(), common.name, common.value);
     return;
   case Kind::reduce_scatter:
     communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), pieces_of(to, step.axis),
-                                                    from.dtype(), from.placements()[step.axis].op, from.name());
+                                                    from.dtype(), from.placements()[step.axis].op, common.name,
+                                                    common.value);
     return;
   case Kind::allreduce:
     queue_copy(from, to, stream);
     communicators.reduce[step.axis]->allreduce(stream, operand(to), to.numel(), to.dtype(),
-                                               from.placements()[step.axis].op, from.name());
+                                               from.placements()[step.axis].op, common.name, common.value);
     return;
   }
 }
@@ -77,36 +100,16 @@ bool shares_memory_in_place(const DBuffer& from, const DBuffer& to) {
   return true;
 }
 
-// What all ranks of a transfer must have in common.
-std::int64_t agreement(const Side& from, const Side& to) {
-  Hash hash;
-  for (const Side* side : {&from, &to}) {
-    hash.add(side->layout.hash());
-    for (const layout::Placement& placement : side->placements)
-      hash.add(placement.kind);
-    for (const int size : side->sizes)
-      hash.add(size);
-  }
-  return hash.value();
+// Memory of the scratch that the communicators keep.
+DBuffer in_scratch(std::optional<memory::Scratch::Use>& use, const DBuffer& like, const layout::Placements& placements,
+                   std::int64_t numel, runtime::Stream& stream, const mesh::Communicators& communicators) {
+  const auto& own = like.storage()->arena();
+  use.emplace(*communicators.scratch, own ? own : like.mesh()->arena(), numel * size_of(like.dtype()), stream);
+  return DBuffer::from_storage(use->storage(), like.mesh(), placements, like.layout(), like.dtype());
 }
 
-DBuffer make_scratch(const DBuffer& like, const layout::Placements& placements, const layout::Range& range) {
-  auto storage =
-      std::make_shared<memory::Storage>(like.storage()->arena() ? like.storage()->arena() : like.mesh()->arena(),
-                                        range.size() * size_of(like.dtype()), memory::Kind::transient);
-  return DBuffer::from_storage(std::move(storage), like.mesh(), placements, like.layout(), like.dtype());
-}
-
-// Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may be
-// overwritten, else in scratch.
-DBuffer intermediate(const RedistributeStep& step, const DBuffer& current, const DBuffer& to, bool may_overwrite) {
-  using Kind = RedistributeStep::Kind;
-  if (step.kind == Kind::view || step.kind == Kind::relabel)
-    return current.view(step.placements);
-  const layout::Range range = to.layout()->local_range(step.placements, to.mesh()->position());
-  if (to.range().contains(range))
-    return to.view(step.placements);
-  return may_overwrite ? current.view(step.placements) : make_scratch(to, step.placements, range);
+bool moves_nothing(const RedistributeStep& step) {
+  return step.kind == RedistributeStep::Kind::view || step.kind == RedistributeStep::Kind::relabel;
 }
 
 } // namespace
@@ -117,29 +120,53 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);
-  DBuffer current = from;
+  const Agreement common(from, to);
+  std::optional<memory::Scratch::Use> scratch;
+  // Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may
+  // be overwritten, else in scratch, which is needed once at most, before the first reduction.
+  const auto place = [&](const RedistributeStep& step, const DBuffer& current) {
+    if (moves_nothing(step))
+      return current.view(step.placements);
+    const layout::Range range = to.layout()->local_range(step.placements, to.mesh()->position());
+    if (to.range().contains(range))
+      return to.view(step.placements);
+    if (is_in_place || !current.is_alias_of(from))
+      return current.view(step.placements);
+    return in_scratch(scratch, to, step.placements, range.size(), stream, communicators);
+  };
+  const DBuffer* current = &from;
+  DBuffer between;
   for (const RedistributeStep& step : steps) {
-    const bool may_overwrite = is_in_place || !current.is_alias_of(from);
-    const DBuffer next = &step == &steps.back() ? to : intermediate(step, current, to, may_overwrite);
-    run(step, current, next, stream, communicators);
-    current = next;
+    if (&step == &steps.back())
+      return run(step, *current, to, common, stream, communicators);
+    DBuffer next = place(step, *current);
+    run(step, *current, next, common, stream, communicators);
+    between = std::move(next);
+    current = &between;
   }
 }
 
 void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, comm::Communicator& all) {
-  expect(from.dtype() == to.dtype(), Status::TYPE_MISMATCH, "transfer: from ", name(from.dtype()), " to ",
-         name(to.dtype()));
+  expect(from.dtype() == to.dtype(), Status::TYPE_MISMATCH, "transfer: out holds ", name(to.dtype()), ", expected ",
+         name(from.dtype()));
   expect(from.mesh()->is_congruent(*to.mesh()), Status::INVALID_ARGUMENT,
          "transfer: the two meshes do not have the same ranks in the same order");
-  expect(!distance(from, to), Status::INVALID_ARGUMENT, "transfer: the two buffers share memory");
+  expect(!from.is_alias_of(to) && !distance(from, to), Status::INVALID_ARGUMENT,
+         "transfer: the two buffers share memory"); // the first also where this rank holds nothing
   const Side source{*from.layout(), from.placements(), from.mesh()->position().sizes};
   const Side target{*to.layout(), to.placements(), to.mesh()->position().sizes};
+  const Agreement common(from, to);
   TransferPlan plan = plan_transfers(source, target, all.rank());
   all.exchange(stream, operand(from), std::move(plan.sends), operand(to), std::move(plan.receives), from.dtype(),
-               agreement(source, target), from.name());
+               common.value, common.name);
 }
 
 void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {
+  const auto bytes = distance(from, to);
+  expect(!bytes || (*bytes == 0 && from.dtype() == to.dtype()), Status::INVALID_ARGUMENT,
+         "cast: out overlaps the input with other elements at the same addresses");
+  if (bytes)
+    return;
   stream.launch("cast", [from, to](const runtime::Execution& execution) {
     kernels::cast(execution, from.data(), from.dtype(), to.data(), to.dtype(), to.numel());
   });

@@ -8,10 +8,10 @@
 namespace ostraka::buffer {
 
 /// Queues what turns `from` into `to` (same mesh, layout and type) as plan.hpp says. Intermediates lie inside `to`
-/// where they fit; reductions of several axes take one scratch buffer from the arena of `to`. `from` keeps its values
-/// unless `to` shares memory with it, which it may only with equal elements at equal places (INVALID_ARGUMENT
-/// otherwise); then everything happens in place. Both storages must be allocated when the work runs. Collective over
-/// the axes that are gathered or reduced.
+/// where they fit; reductions of several axes take one scratch buffer from the arena of `to`, which `communicators` keep
+/// for the next ones. `from` keeps its values unless `to` shares memory with it, which it may only with equal elements
+/// at equal places (INVALID_ARGUMENT otherwise); then everything happens in place. Both storages must be allocated when
+/// the work runs. Collective over the axes that are gathered or reduced.
 OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                               const mesh::Communicators& communicators);
 
@@ -21,7 +21,8 @@ OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::S
 /// INVALID_ARGUMENT for other ranks or memory that overlaps.
 OSTRAKA_API void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, comm::Communicator& all);
 
-/// Queues `to` = `from` in the type of `to` (same layout and range).
+/// Queues `to` = `from` in the type of `to` (same layout and range). They may be the same memory in the same type, else
+/// they must not overlap (INVALID_ARGUMENT).
 OSTRAKA_API void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream);
 
 /// Queues `to` += factor * `from` (same layout and range; types may differ).

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/checked.hpp>
+#include <ostraka/base/environment.hpp>
+#include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/flat_buffer.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
 
@@ -46,14 +48,26 @@ comm::Operand FlatBuffer::shard() const {
 void* FlatBuffer::local_shard() const { return shard().data(); }
 void* FlatBuffer::data() const { return storage_->data(); }
 
+// Equal sizes say little about which tensors these are.
+std::int64_t FlatBuffer::agreement() const {
+  Hash hash;
+  if (environment::check())
+    for (const layout::Shape& shape : shapes_) {
+      hash.add(shape.size());
+      for (const std::int64_t extent : shape)
+        hash.add(extent);
+    }
+  return hash.value();
+}
+
 void FlatBuffer::reduce_scatter() {
   mesh_->communicators().reduce[axis_]->reduce_scatter(*runtime::make_host_compute_stream(), whole(), shard(), pieces_,
-                                                       dtype_, layout::ReduceOp::sum);
+                                                       dtype_, layout::ReduceOp::sum, nullptr, agreement());
 }
 
 void FlatBuffer::all_gather() {
   mesh_->communicators().gather[axis_]->allgather(*runtime::make_host_compute_stream(), shard(), whole(), pieces_,
-                                                  dtype_);
+                                                  dtype_, nullptr, agreement());
 }
 
 } // namespace ostraka::buffer

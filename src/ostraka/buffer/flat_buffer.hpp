@@ -48,6 +48,7 @@ public:
 private:
   comm::Operand whole() const { return {storage_, 0}; }
   comm::Operand shard() const;
+  std::int64_t agreement() const;
 
   MeshPtr mesh_;
   std::vector<layout::Shape> shapes_;

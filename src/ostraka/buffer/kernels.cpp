@@ -4,15 +4,64 @@
 #include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/runtime/kokkos_execution.hpp>
 
+#include <limits>
 #include <type_traits>
 
 namespace ostraka::buffer::kernels {
 
 namespace {
 
+template <class T>
+constexpr bool is_16_bit = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
 // The type in which a value of T is computed with.
 template <class T>
-using Arithmetic = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
+using Arithmetic = std::conditional_t<is_16_bit<T>, float, T>;
+
+// numeric_limits has host functions, which nvcc warns about in kernels.
+template <class Integer>
+constexpr Integer lowest = std::numeric_limits<Integer>::min();
+template <class Integer>
+constexpr Integer highest = std::numeric_limits<Integer>::max();
+
+template <class To>
+KOKKOS_FUNCTION To saturate(std::int64_t value) {
+  constexpr std::int64_t low = lowest<To>, high = highest<To>;
+  return static_cast<To>(value < low ? low : value > high ? high : value);
+}
+
+template <class To, class Floating>
+KOKKOS_FUNCTION To truncate(Floating value) {
+  constexpr To low = lowest<To>, high = highest<To>;
+  constexpr Floating end = 2 * static_cast<Floating>(high / 2 + 1); // high + 1, which is exact where high is not
+  if (value != value)
+    return 0;
+  return value >= end ? high : value <= static_cast<Floating>(low) ? low : static_cast<To>(value);
+}
+
+// An integer as a double, such that rounding that to 16 bits is rounding the integer once: beyond 53 bits, the lowest
+// 11 become one that says whether they were zero.
+KOKKOS_FUNCTION inline double round_to_odd(std::int64_t value) {
+  constexpr std::int64_t exact = std::int64_t{1} << 53, unit = std::int64_t{1} << 11;
+  if (value > exact || value < -exact)
+    value = (value & -unit) | (value % unit != 0 ? unit : 0);
+  return static_cast<double>(value);
+}
+
+// By the rules of impl/kernels.hpp.
+template <class To, class From>
+KOKKOS_FUNCTION To convert(From value) {
+  if constexpr (is_16_bit<From>)
+    return convert<To>(static_cast<float>(value));
+  else if constexpr (std::is_integral_v<To> && std::is_integral_v<From>)
+    return saturate<To>(value);
+  else if constexpr (std::is_integral_v<To>)
+    return truncate<To>(value);
+  else if constexpr (is_16_bit<To> && std::is_integral_v<From>)
+    return To(round_to_odd(value));
+  else
+    return static_cast<To>(value);
+}
 
 template <class T>
 struct FillZero {
@@ -31,9 +80,7 @@ template <class From, class To>
 struct Cast {
   const From* from;
   To* to;
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    to[i] = static_cast<To>(static_cast<Arithmetic<To>>(static_cast<Arithmetic<From>>(from[i])));
-  }
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const { to[i] = convert<To>(from[i]); }
 };
 
 template <class From, class To>
@@ -43,9 +90,7 @@ struct Accumulate {
   const From* from;
   To* to;
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    const Wide sum =
-        static_cast<Arithmetic<To>>(to[i]) + factor * static_cast<Wide>(static_cast<Arithmetic<From>>(from[i]));
-    to[i] = static_cast<To>(static_cast<Arithmetic<To>>(sum));
+    to[i] = static_cast<To>(convert<Wide>(to[i]) + factor * convert<Wide>(from[i]));
   }
 };
 
@@ -59,8 +104,25 @@ void with_floating(DType dtype, const char* operation, Body&& body) {
     return body(float{});
   case DType::bf16:
     return body(bfloat16{});
+  case DType::f16:
+    return body(float16{});
   default:
-    fail(Status::NOT_SUPPORTED, operation, ": expected f64, f32 or bf16, found ", name(dtype));
+    fail(Status::NOT_SUPPORTED, operation, ": expected a floating type, found ", name(dtype));
+  }
+}
+
+// The same for any `dtype`.
+template <class Body>
+void with_type(DType dtype, const char* operation, Body&& body) {
+  switch (dtype) {
+  case DType::i64:
+    return body(std::int64_t{});
+  case DType::i32:
+    return body(std::int32_t{});
+  case DType::u8:
+    return body(std::uint8_t{});
+  default:
+    return with_floating(dtype, operation, body);
   }
 }
 
@@ -94,8 +156,8 @@ void cast(const runtime::Execution& execution, const void* from, DType from_dtyp
           std::int64_t count) {
   if (from_dtype == to_dtype)
     return copy(execution, from, to, count * size_of(to_dtype));
-  with_floating(from_dtype, "cast", [&](auto source) {
-    with_floating(to_dtype, "cast", [&](auto target) {
+  with_type(from_dtype, "cast", [&](auto source) {
+    with_type(to_dtype, "cast", [&](auto target) {
       using From = decltype(source);
       using To = decltype(target);
       runtime::parallel_for("ostraka::cast", execution, count,

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed, unmanaged Kokkos Views of buffers. The only public header that needs Kokkos (target Ostraka::kokkos).
+// Typed, unmanaged Kokkos Views of buffers, and a table for kernels over many tensors. The only public header that
+// needs Kokkos (target Ostraka::kokkos).
 #pragma once
 
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/float16.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/layout/boxes.hpp>
 
 #include <Kokkos_Core.hpp>
 
-#include <string>
+#include <algorithm>
+#include <cstdint>
 #include <type_traits>
+#include <vector>
 
 namespace ostraka::buffer {
 
@@ -23,6 +27,8 @@ constexpr DType dtype_of() {
     return DType::f32;
   else if constexpr (std::is_same_v<Value, bfloat16>)
     return DType::bf16;
+  else if constexpr (std::is_same_v<Value, float16>)
+    return DType::f16;
   else if constexpr (std::is_same_v<Value, std::int64_t>)
     return DType::i64;
   else if constexpr (std::is_same_v<Value, std::int32_t>)
@@ -82,6 +88,31 @@ HostView<typename detail::Pointer<T, Rank>::type> tensor_view(const DBuffer& buf
   for (int i = 0; i < Rank; ++i)
     extents.dimension[i] = static_cast<std::size_t>(view.shape[i]);
   return HostView<typename detail::Pointer<T, Rank>::type>(static_cast<T*>(view.data), extents);
+}
+
+/// This rank's elements of a tensor, as positions only.
+struct TensorSlice {
+  std::int32_t tensor;
+  std::int64_t local_begin; ///< where they begin in the local range
+  std::int64_t count;
+  std::int64_t offset; ///< index of the first one in the tensor
+};
+
+/// The tensors of which this rank owns elements, in the order in which they lie in the local range: one kernel over
+/// local_view and this table does the work of one kernel per tensor. Needs no storage, so it may be released.
+inline Kokkos::View<TensorSlice*, Kokkos::HostSpace> layout_table(const DBuffer& buffer) {
+  std::vector<TensorSlice> slices;
+  for (int i = 0; i < buffer.layout()->num_tensors(); ++i) {
+    const layout::Range tensor = buffer.layout()->tensor_range(i);
+    const layout::Range own = layout::owned_elements(tensor, buffer.range());
+    if (own.size() > 0)
+      slices.push_back({i, tensor.begin + own.begin - buffer.range().begin, own.size(), own.begin});
+  }
+  std::sort(slices.begin(), slices.end(),
+            [](const TensorSlice& a, const TensorSlice& b) { return a.local_begin < b.local_begin; });
+  const Kokkos::View<TensorSlice*, Kokkos::HostSpace> table("ostraka::layout_table", slices.size());
+  std::copy(slices.begin(), slices.end(), table.data());
+  return table;
 }
 
 } // namespace ostraka::buffer

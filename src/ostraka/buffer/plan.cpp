@@ -134,20 +134,20 @@ std::vector<StepRanges> step_ranges(std::span<const RedistributeStep> steps, std
 
 layout::Segments axis_pieces(const layout::GlobalLayout& layout, std::span<const Placement> placements,
                              const layout::MeshPosition& position, int axis) {
-  layout.local_range(placements, position); // checks both
+  const layout::Range own = layout.local_range(placements, position); // checks both
   const bool is_axis = axis >= 0 && static_cast<std::size_t>(axis) < placements.size();
   const auto outermost = static_cast<std::size_t>(axis);
   if (!is_axis || !placements[outermost].is_shard() || (axis > 0 && placements[outermost - 1].is_shard()))
     fail(Status::INVALID_ARGUMENT, "axis_pieces: expected the outermost Shard axis of ", layout::to_string(placements),
          ", found axis ", axis);
+  const int ranks = position.sizes[outermost];
+  if (layout.has_equal_segments())
+    return layout::Segments::equal(ranks, own.size());
   std::vector<int> coordinates(position.coordinates.begin(), position.coordinates.end());
   const auto piece = [&](int coordinate) {
     coordinates[outermost] = coordinate;
     return layout.local_range(placements, {position.sizes, coordinates}).size();
   };
-  const int ranks = position.sizes[outermost];
-  if (layout.has_equal_segments())
-    return layout::Segments::equal(ranks, piece(0));
   layout::Segments pieces;
   for (int rank = 0; rank < ranks; ++rank)
     pieces.append(1, piece(rank));

@@ -26,17 +26,17 @@ struct RedistributeStep {
   layout::Placements placements; ///< after the step
 };
 
-/// The steps from one list of placements to another of the same length; none when they are equal. Any mixture of Shard ->
-/// Replicate, Replicate -> Shard, Partial -> Shard, Partial -> Replicate and Replicate -> Partial(mean, max, min), one
-/// per axis, in an order in which Shard axes stay a suffix and data is smallest when it is reduced:
+/// The steps from one list of placements to another of the same length; none when they are equal. Any mixture of Shard
+/// -> Replicate, Replicate -> Shard, Partial -> Shard, Partial -> Replicate and Replicate -> Partial(mean, max, min),
+/// one per axis, in an order in which Shard axes stay a suffix and data is smallest when it is reduced:
 ///   1. axes that become Shard, inner to outer (reduce_scatter, or views of neighbours as one step);
 ///   2. allreduce of the other Partial axes, outer to inner;
 ///   3. axes that become Replicate from Shard, outer to inner, so that every intermediate is a contiguous part of the
 ///      result;
 ///   4. relabels, as one step.
 /// Throws NOT_SUPPORTED naming the axis and the transition for Shard -> Partial, Partial -> another Partial, Replicate
-/// -> Partial(sum or prod), and for several reduced axes whose reductions do not commute (all sums and means, or all
-/// equal, do).
+/// -> Partial(sum or prod), and naming two axes when several are reduced by operations that do not commute (all sums
+/// and means, or all equal, do); INVALID_ARGUMENT for placements that layout::validate refuses.
 OSTRAKA_API std::vector<RedistributeStep> plan_redistribute(std::span<const layout::Placement> from,
                                                             std::span<const layout::Placement> to);
 
@@ -53,7 +53,8 @@ OSTRAKA_API std::vector<StepRanges> step_ranges(std::span<const RedistributeStep
                                                 const layout::MeshPosition& position);
 
 /// The pieces that the ranks of `axis` hold under `placements` (which shard the axis, outer axes not) of the range that
-/// they hold together, in order of their coordinates.
+/// they hold together, in order of their coordinates; where segments are equal, one run by a formula. Throws
+/// INVALID_ARGUMENT unless `axis` is the outermost Shard axis.
 OSTRAKA_API layout::Segments axis_pieces(const layout::GlobalLayout& layout,
                                          std::span<const layout::Placement> placements,
                                          const layout::MeshPosition& position, int axis);

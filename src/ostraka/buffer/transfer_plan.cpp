@@ -43,7 +43,7 @@ public:
   }
 
   Range range(int shard) const {
-    const std::int64_t first = static_cast<std::int64_t>(shard) * segments_each_;
+    const int first = shard * segments_each_;
     return {layout_.cuts().begin(first), layout_.cuts().begin(first + segments_each_)};
   }
   /// The shard that holds the element at `offset` of the layout.

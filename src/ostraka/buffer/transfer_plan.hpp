@@ -20,8 +20,8 @@ struct Side {
   std::span<const int> sizes;
 };
 
-/// Offsets count from the begin of the rank's local range on that side. Between two ranks, the k-th element sent is the
-/// k-th received.
+/// Offsets count from the begin of the rank's local range on that side. Between two ranks there is one transfer per
+/// tensor of which they share elements: the k-th sent is the k-th received. What a rank keeps is a transfer to itself.
 struct TransferPlan {
   std::vector<comm::Transfer> sends;    ///< ascending peers
   std::vector<comm::Transfer> receives; ///< ascending peers
@@ -29,8 +29,10 @@ struct TransferPlan {
 
 /// What `rank` sends and receives so that every rank holds its part under `to`. An element that several ranks hold is
 /// taken from the receiver itself if it is one of them, else from one holder chosen by a formula that spreads receivers
-/// over holders. Padding is not sent. O(intersections of this rank x replicas). Throws SHAPE_MISMATCH naming the first
-/// tensor whose shape differs, INVALID_ARGUMENT for meshes of different size, NOT_SUPPORTED for Partial.
+/// over holders, near ones over near ones. Padding is not sent. O(tensors + intersections of this rank x replicas that
+/// it serves). Throws SHAPE_MISMATCH naming the first tensor whose shape differs, INVALID_ARGUMENT for meshes of
+/// different size, a rank outside them, placements and sizes that GlobalLayout::local_range refuses, NOT_SUPPORTED
+/// naming the axis for Partial.
 OSTRAKA_API TransferPlan plan_transfers(const Side& from, const Side& to, int rank);
 
 } // namespace ostraka::buffer

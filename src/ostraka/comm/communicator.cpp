@@ -19,11 +19,12 @@ void check_reduction(const char* operation, DType dtype, layout::ReduceOp op) {
          ostraka::name(dtype), " is not defined");
 }
 
-// Zero for equal pieces, whose count says all.
-std::int64_t hash_of(const layout::Segments& pieces) {
+// The count says all about equal pieces.
+std::int64_t hash_of(const layout::Segments& pieces, std::int64_t agreement) {
   if (pieces.are_equal())
-    return 0;
+    return agreement;
   Hash hash;
+  hash.add(agreement);
   for (const layout::Segments::Run& run : pieces.runs())
     hash.add(run.first).add(run.begin).add(run.length);
   return hash.value();
@@ -50,19 +51,19 @@ void Communicator::check_pieces(const char* operation, const layout::Segments& p
 }
 
 void Communicator::allgather(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces,
-                             DType dtype, Name name) {
+                             DType dtype, Name name, std::int64_t agreement) {
   check_pieces("allgather", pieces);
   enqueue(stream,
           {.operation = "allgather",
            .count = pieces.size(),
            .dtype = dtype,
-           .detail = hash_of(pieces),
+           .detail = hash_of(pieces, agreement),
            .name = std::move(name)},
           [&] { return make_allgather(std::move(in), std::move(out), pieces, dtype); });
 }
 
 void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces,
-                                  DType dtype, layout::ReduceOp op, Name name) {
+                                  DType dtype, layout::ReduceOp op, Name name, std::int64_t agreement) {
   check_pieces("reduce-scatter", pieces);
   check_reduction("reduce-scatter", dtype, op);
   enqueue(stream,
@@ -70,15 +71,21 @@ void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand o
            .count = pieces.size(),
            .dtype = dtype,
            .op = op,
-           .detail = hash_of(pieces),
+           .detail = hash_of(pieces, agreement),
            .name = std::move(name)},
           [&] { return make_reduce_scatter(std::move(in), std::move(out), pieces, dtype, op); });
 }
 
 void Communicator::allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype,
-                             layout::ReduceOp op, Name name) {
+                             layout::ReduceOp op, Name name, std::int64_t agreement) {
   check_reduction("allreduce", dtype, op);
-  enqueue(stream, {.operation = "allreduce", .count = count, .dtype = dtype, .op = op, .name = std::move(name)},
+  enqueue(stream,
+          {.operation = "allreduce",
+           .count = count,
+           .dtype = dtype,
+           .op = op,
+           .detail = agreement,
+           .name = std::move(name)},
           [&] { return make_allreduce(std::move(data), count, dtype, op); });
 }
 

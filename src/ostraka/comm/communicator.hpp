@@ -39,7 +39,7 @@ struct Description {
   std::int64_t count = 0;     ///< elements of the whole
   DType dtype = DType::u8;
   layout::ReduceOp op = layout::ReduceOp::sum;
-  std::int64_t detail = 0; ///< root, or the hash of unequal pieces
+  std::int64_t detail = 0; ///< root, or the hash of unequal pieces and of what else callers agree on
   Name name;
   std::int64_t sequence = 0; ///< operations of this communicator before this one
 
@@ -71,26 +71,26 @@ public:
   // All operations are asynchronous on `stream` and collective: every rank of the group calls them in the same order
   // with the same pieces, types and names. Counts and pieces are in elements; `pieces` has one segment per rank.
   // Storage is kept alive until the operation is complete. With OSTRAKA_CHECK=1 the ranks compare each operation before
-  // it starts, and an operation that differs fails everywhere with RANKS_DISAGREE.
+  // it starts, and an operation that differs fails everywhere with RANKS_DISAGREE; `agreement` is a number that is
+  // compared too, a hash of what the elements mean.
 
   /// Brings piece k of rank k to `out`, the whole, on every rank. `in` is this rank's piece and may stand at its place
   /// in `out`.
   void allgather(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
-                 Name name = nullptr);
+                 Name name = nullptr, std::int64_t agreement = 0);
   /// Reduces piece k of `in`, the whole, over the ranks into `out` of rank k, which may be that place inside `in`.
   /// 16-bit types are reduced in f32 in rank order and rounded once; max and min are NaN where any rank's element is.
   /// Throws TYPE_MISMATCH for the mean of integers.
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
-                      layout::ReduceOp op, Name name = nullptr);
+                      layout::ReduceOp op, Name name = nullptr, std::int64_t agreement = 0);
   /// Reduces `count` elements in place, with the rules of reduce_scatter.
   void allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype, layout::ReduceOp op,
-                 Name name = nullptr);
+                 Name name = nullptr, std::int64_t agreement = 0);
   /// Copies `bytes` bytes from `root` to all ranks.
   void broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root, Name name = nullptr);
   /// Sends parts of `in` and fills parts of `out`, which do not overlap: the k-th element sent to a rank is the k-th
-  /// that it receives from here. Transfers of a peer stand together. `agreement` is compared between the ranks when
-  /// they are checked. Throws INVALID_ARGUMENT where what this rank lists is wrong by itself, and the operation fails
-  /// with RANKS_DISAGREE where a peer sends less than this rank expects.
+  /// that it receives from here. Transfers of a peer stand together. Throws INVALID_ARGUMENT where what this rank lists
+  /// is wrong by itself, and the operation fails with RANKS_DISAGREE where a peer sends less than this rank expects.
   void exchange(runtime::Stream& stream, Operand in, std::vector<Transfer> sends, Operand out,
                 std::vector<Transfer> receives, DType dtype, std::int64_t agreement, Name name = nullptr);
 

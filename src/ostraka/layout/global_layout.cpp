@@ -197,8 +197,8 @@ std::int64_t GlobalLayout::hash() const {
 }
 
 bool GlobalLayout::operator==(const GlobalLayout& other) const {
-  return policy_ == other.policy_ && shapes_ == other.shapes_ && offsets_ == other.offsets_ &&
-         segments_ == other.segments_;
+  return this == &other || (policy_ == other.policy_ && shapes_ == other.shapes_ && offsets_ == other.offsets_ &&
+                            segments_ == other.segments_);
 }
 
 } // namespace ostraka::layout

@@ -65,9 +65,11 @@ protected:
     constexpr std::int64_t least = std::int64_t{1} << 26;
     std::int64_t bytes = sysconf(_SC_PHYS_PAGES) * page();
     for (; bytes >= least; bytes = bytes / 2 / page() * page()) { // a limit on addresses (ulimit -v) may be lower
-      void* data =
-          mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      const auto size = static_cast<std::size_t>(bytes);
+      // Twice as much, half of which is given back: everybody else needs addresses too.
+      void* data = mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (data != MAP_FAILED) {
+        munmap(static_cast<std::byte*>(data) + size, size);
         owned_.push_back({static_cast<std::byte*>(data), bytes});
         return owned_.back();
       }

@@ -37,6 +37,12 @@ void check_arguments(int size, const std::vector<int>& sizes, const std::vector<
   }
 }
 
+void require_group(MPI_Comm group) {
+  require_mpi("mesh");
+  runtime::require_initialized("mesh");
+  expect(group != MPI_COMM_NULL, Status::INVALID_ARGUMENT, "mesh: the communicator is MPI_COMM_NULL");
+}
+
 } // namespace
 
 bool Communicators::have_failed() const {
@@ -53,11 +59,16 @@ void require_mpi(const char* operation) {
   expect(finalized == 0, Status::INVALID_STATE, operation, ": MPI is finalised already");
 }
 
+std::shared_ptr<const DeviceMesh> DeviceMesh::create_line(MPI_Comm group, std::vector<std::string> names) {
+  require_group(group);
+  int size = 0;
+  comm::check_mpi(MPI_Comm_size(group, &size), "mesh: MPI_Comm_size");
+  return create(group, {size}, std::move(names));
+}
+
 std::shared_ptr<const DeviceMesh> DeviceMesh::create(MPI_Comm group, std::vector<int> sizes,
                                                      std::vector<std::string> names) {
-  require_mpi("mesh");
-  runtime::require_initialized("mesh");
-  expect(group != MPI_COMM_NULL, Status::INVALID_ARGUMENT, "mesh: the communicator is MPI_COMM_NULL");
+  require_group(group);
   if (names.empty())
     for (std::size_t axis = 0; axis < sizes.size(); ++axis)
       names.push_back("axis" + std::to_string(axis));

@@ -7,6 +7,7 @@
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/layout/global_layout.hpp>
 #include <ostraka/memory/arena.hpp>
+#include <ostraka/memory/scratch.hpp>
 
 #include <mpi.h>
 
@@ -22,6 +23,8 @@ struct Communicators {
   std::shared_ptr<comm::Communicator> all;
   std::vector<std::shared_ptr<comm::Communicator>> gather; ///< [axis]
   std::vector<std::shared_ptr<comm::Communicator>> reduce; ///< [axis]
+  /// What reductions over several axes use between them.
+  std::shared_ptr<memory::Scratch> scratch = std::make_shared<memory::Scratch>();
 
   /// Whether one of them cannot be used any more.
   bool have_failed() const;
@@ -38,6 +41,9 @@ public:
   /// RANKS_DISAGREE (different sizes or names), always on all ranks.
   static std::shared_ptr<const DeviceMesh> create(MPI_Comm group, std::vector<int> sizes,
                                                   std::vector<std::string> names = {});
+
+  /// One axis with all ranks of `group`; `names` is empty or has one name. As create.
+  static std::shared_ptr<const DeviceMesh> create_line(MPI_Comm group, std::vector<std::string> names = {});
 
   ~DeviceMesh();
   DeviceMesh(const DeviceMesh&) = delete;

@@ -83,12 +83,18 @@ void progress_all() noexcept {
 }
 
 void wait_until(const std::function<bool()>& done, std::string_view what) {
-  constexpr int spins_before_yield = 32, polls_per_clock_read = 256;
-  const double limit = environment::timeout_seconds();
-  const auto start = Clock::now();
+  constexpr int polls_before_yield = 128, polls_per_clock_read = 256; // the first about 10 us
+  double limit = 0;
+  Clock::time_point start;
   for (int polls = 1; !done(); ++polls) {
     progress_all();
-    if (polls > spins_before_yield && !done())
+    if (polls < polls_before_yield)
+      continue; // short waits do not even look at the environment and the clock
+    if (polls == polls_before_yield) {
+      limit = environment::timeout_seconds();
+      start = Clock::now();
+    }
+    if (!done())
       std::this_thread::yield(); // ranks may share cores
     if (limit > 0 && polls % polls_per_clock_read == 0 &&
         std::chrono::duration<double>(Clock::now() - start).count() > limit)

@@ -39,7 +39,9 @@ MPI_Datatype mpi_type(DType dtype) {
 bool is_native(DType dtype, layout::ReduceOp op) {
   const bool is_16_bit = dtype == DType::bf16 || dtype == DType::f16;
   const bool compares = op == layout::ReduceOp::max || op == layout::ReduceOp::min;
-  return !is_16_bit && !(compares && (dtype == DType::u8 || is_floating(dtype)));
+  if (dtype == DType::u8)
+    return op == layout::ReduceOp::prod;
+  return !is_16_bit && !(compares && is_floating(dtype));
 }
 
 namespace {

@@ -80,8 +80,8 @@ private:
 MPI_Datatype mpi_type(DType dtype);
 
 /// Whether MPI reduces the type itself, and rightly: 16-bit floats it does not know, minimum and maximum of unsigned
-/// types are wrong in Open MPI 4.1.4 and MPICH 4.0.2 (spec/backends.md, fact 10), and those of floating types lose a
-/// NaN or differ between the ranks.
+/// types are wrong in Open MPI 4.1.4 and MPICH 4.0.2 (spec/backends.md, fact 10), those of floating types lose a NaN or
+/// differ between the ranks, and sums of u8 saturate in Open MPI 4.1.4 where its AVX component runs.
 bool is_native(DType dtype, layout::ReduceOp op);
 
 std::unique_ptr<Collective> make_allgather(GroupPtr group, Operand in, Operand out, const layout::Segments& pieces,
