@@ -237,6 +237,7 @@ TEST(Composed, ScratchOfTheArena) {
     EXPECT_EQ(peak({P, P, P}, {R, S, S}, true), 0);
     EXPECT_EQ(peak({P, P, S}, {S, S, S}, false), scratch(sizes[1] * sizes[2]));
     EXPECT_EQ(peak({P, P, S}, {R, P, S}, false), 0);
+    EXPECT_EQ(peak({P, R, R}, {S, S, S}, false), 0); // a view, then one reduction
   }
 }
 

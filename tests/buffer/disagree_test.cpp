@@ -11,6 +11,23 @@ namespace {
 
 const std::vector<Shape> shapes{{5, 4}, {2, 6}, {3}};
 
+TEST(Names, AreInherited) {
+  const auto mesh = mesh_of({ranks});
+  DBuffer buffer(mesh, {P}, reference_of(shapes), DType::f64);
+  EXPECT_EQ(buffer.name(), nullptr);
+  const DBuffer before = buffer.view({R});
+  buffer.set_name("weights");
+  EXPECT_EQ(before.name(), nullptr);
+  const DBuffer handles[] = {buffer, buffer.view({R}), buffer.redistribute({S}), buffer.cast(DType::f32),
+                             buffer.redistribute({R}).cast(DType::bf16).redistribute({S})};
+  for (const DBuffer& handle : handles) {
+    ASSERT_NE(handle.name(), nullptr);
+    EXPECT_EQ(*handle.name(), "weights");
+  }
+  buffer.set_name("biases");
+  EXPECT_EQ(*handles[0].name(), "weights"); // handles are values
+}
+
 struct Disagree : testing::Test {
   void SetUp() override {
     if (ranks == 1)
@@ -116,6 +133,15 @@ TEST_F(Compared, Layouts) {
   expect_everywhere(
       Status::RANKS_DISAGREE, {"reduce-scatter", "layouts that differ"}, [&] { again.reduce_scatter(0); },
       [&] { third.reduce_scatter(0); });
+}
+
+// The same reduction of the same elements, which mean something else.
+TEST_F(Compared, PlacementsOfOtherAxes) {
+  const auto square = mesh_of({1, ranks});
+  const DBuffer first(square, {R, P}, layout, DType::f64), second(square, {P, P}, layout, DType::f64);
+  expect_everywhere(
+      Status::RANKS_DISAGREE, {"allreduce", "layouts that differ"}, [&] { first.allreduce(1); },
+      [&] { second.allreduce(1); });
 }
 
 TEST_F(Compared, TargetsOfTransfers) {

@@ -192,7 +192,7 @@ TEST(Overlap, GathersAheadStartAtOnce) {
   if (ranks == 1)
     GTEST_SKIP() << "needs two ranks";
   const ScopedEnvironment unchecked("OSTRAKA_CHECK", "0"); // compared operations wait for all ranks to look
-  const auto mesh = make_mesh();
+  const auto mesh = mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
   const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "2");
   Training<double> t(mesh, make_options(Recipe::zero_3, 2));
   t.module(0).pre_forward();
@@ -206,7 +206,7 @@ TEST(Overlap, ReductionsStartAtOnce) {
   if (ranks == 1)
     GTEST_SKIP() << "needs two ranks";
   const ScopedEnvironment unchecked("OSTRAKA_CHECK", "0"); // compared operations wait for all ranks to look
-  const auto mesh = make_mesh();
+  const auto mesh = mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
   const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "2");
   Options options = make_options(Recipe::zero_3, 2);
   options.config.gradient_slots = 1;

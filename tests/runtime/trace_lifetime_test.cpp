@@ -41,7 +41,9 @@ TEST(TraceOfAProcess, FromInitializeToFinalize) {
   const auto events = folder.read(file);
   for (const auto& event : events)
     EXPECT_EQ(event.at("pid"), rank);
-  EXPECT_EQ(names(complete_events(events)), (Names{"before the mesh", "after the mesh", "at the end"}));
+  std::vector<Found> launched = complete_events(events);
+  std::erase_if(launched, [](const Found& event) { return event.track != "compute"; }); // meshes communicate
+  EXPECT_EQ(names(launched), (Names{"before the mesh", "after the mesh", "at the end"}));
 }
 
 } // namespace
