@@ -9,15 +9,16 @@
 
 namespace ostraka::environment {
 
-/// OSTRAKA_CHECK=1: fill released memory with NaN, so that a stale pointer shows, and compare every collective operation
-/// between the ranks before it starts. Default off.
+/// OSTRAKA_CHECK=1: fill released memory with NaN, so that a stale pointer shows, and compare every collective
+/// operation between the ranks before it starts. Default off.
 OSTRAKA_API bool check();
 
-/// OSTRAKA_BACKEND: node (default: ranks of a node share memory, MPI carries the rest) or mpi (MPI carries everything).
-enum class Backend { node, mpi };
+/// OSTRAKA_BACKEND: mpi (default: MPI carries everything) or node (ranks of a node share memory, MPI carries the rest).
+enum class Backend { mpi, node };
 OSTRAKA_API Backend backend();
 
-/// OSTRAKA_RANKS_PER_NODE: cuts a machine into pretend nodes of so many consecutive ranks, for tests; 0, the default: no.
+/// OSTRAKA_RANKS_PER_NODE: cuts a machine into pretend nodes of so many consecutive ranks, for tests; 0, the default:
+/// no.
 OSTRAKA_API int ranks_per_node();
 
 /// OSTRAKA_COUNT_LIMIT: elements that one MPI call may count, from 1 to the default, 2^31 - 1; larger operations take

@@ -15,7 +15,7 @@ namespace ostraka::comm {
 /// Equal on all ranks of a mesh.
 struct Settings {
   MpiSettings mpi;
-  bool shares_nodes = true; ///< the node back end, where ranks share a node
+  bool shares_nodes = false; ///< the node back end, where ranks share a node
   int ranks_per_node = 0;   ///< of pretend nodes; 0: real ones
 
   /// What the environment says.
