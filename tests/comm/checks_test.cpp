@@ -61,7 +61,7 @@ std::vector<Difference> all_differences() {
   const Segments falling = pieces_by([](int k) { return k == 0 ? 5 : k == ranks - 1 ? 3 : 4; });
   const std::string whole = std::to_string(4 * ranks);
   const Call sum = allreduce(8, DType::f64, ReduceOp::sum);
-  const std::string in_pieces = "f64 (in pieces that differ)";
+  const std::string in_pieces = "f64 (in pieces or layouts that differ)";
   return {
       {sum, broadcast(0), {"allreduce of 8 f64", "broadcast of 64 u8"}},
       {allgather(equal), reduce_scatter(equal), {"allgather of " + whole + " f64", "reduce-scatter of " + whole}},

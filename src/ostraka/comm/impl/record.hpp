@@ -60,7 +60,7 @@ inline std::string difference(const Record& first, const Record& other) {
            layout::name(static_cast<layout::ReduceOp>(other.op)) + ")";
   if (first.is("broadcast"))
     return " (from rank " + std::to_string(first.detail) + " and from rank " + std::to_string(other.detail) + ")";
-  return first.is("exchange") ? " (between layouts that differ)" : " (in pieces that differ)";
+  return first.is("exchange") ? " (between layouts that differ)" : " (in pieces or layouts that differ)";
 }
 
 /// Throws RANKS_DISAGREE, on every rank with the same text, unless record(k) agrees with record(0) for all ranks k.
