@@ -144,8 +144,9 @@ void Communicator::advance() {
   for (auto& operation : fifo_) {
     if (!operation->is_started) {
       if (!operation->is_ready())
-        break;                      // starts are in call order
-      operation->is_started = true; // even if it fails half way: messages may be in flight
+        break; // starts are in call order
+      // Even if it fails half way: messages may be in flight.
+      operation->is_started = true;
       operation->start();
     }
     if (!operation->is_done() && operation->test())
