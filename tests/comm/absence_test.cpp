@@ -52,7 +52,7 @@ TEST_P(Absence, OnAQueue) {
     const Operand in = operand(8, rank, DType::f32), out = operand(8 * ranks, 0, DType::f32);
     bool ran = false;
     group->allgather(*queue, in, out, Segments::equal(ranks, 8), DType::f32);
-    group->allgather(*queue, in, out, Segments::equal(ranks, 8), DType::f32);
+    group->broadcast(*queue, in, 32, 0);
     queue->launch("later", [&](const runtime::Execution&) { ran = true; });
     const runtime::Event end = queue->record();
     expect_error(Status::TIME_OUT, [&] { synchronize(end, "unshard of layer 3"); },

@@ -2,6 +2,7 @@
 // Random exchanges. Both sides of a pair cut its elements differently; the oracle goes element by element: the k-th
 // place of the sender's list goes to the k-th of the receiver's.
 #include "group.hpp"
+#include "mpi_calls.hpp"
 #include "support/rounds.hpp"
 
 #include <algorithm>
@@ -139,7 +140,9 @@ TEST(Exchange, RandomTransfers) {
     for (const MpiSettings settings : all_settings())
       for (const auto& group : all_groups("data", settings)) {
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + text(settings));
+        mpi_calls = {};
         run(*group, seed, rounds(6));
+        EXPECT_EQ(mpi_calls.of("MPI_Type_free"), mpi_calls.of("MPI_Type_create_hindexed"));
       }
 }
 

@@ -93,16 +93,19 @@ TEST(FailingCalls, NameTheOperationAndKeepItsMemory) {
     }
 }
 
-TEST(FailingCalls, OfTheComparison) {
-  const auto group = mpi_group("failing", checked);
-  const Operand data = operand(8, 1, DType::f64);
-  mpi_calls = {};
-  mpi_calls.failing = "MPI_Iallgather";
-  expect_error(Status::COMMUNICATION,
-               [&] { group->allreduce(*runtime::make_host_compute_stream(), data, 8, DType::f64, ReduceOp::sum); },
-               {"allreduce of 8 f64"});
-  EXPECT_EQ(mpi_calls.of("MPI_Iallreduce"), 0);
-  mpi_calls = {};
+// With checks either the comparison or what it precedes.
+TEST(FailingCalls, UnderChecks) {
+  for (const std::string call : {"MPI_Iallgather", "MPI_Iallreduce"}) {
+    const auto group = mpi_group("failing", checked);
+    const Operand data = operand(8, 1, DType::f64);
+    mpi_calls = {};
+    mpi_calls.failing = call;
+    expect_error(Status::COMMUNICATION,
+                 [&] { group->allreduce(*runtime::make_host_compute_stream(), data, 8, DType::f64, ReduceOp::sum); },
+                 {"allreduce of 8 f64"});
+    EXPECT_EQ(mpi_calls.of("MPI_Iallreduce"), call == "MPI_Iallreduce" ? 1 : 0);
+    mpi_calls = {};
+  }
 }
 
 // What was complete before another operation failed stays complete, also if nobody has looked at it yet.

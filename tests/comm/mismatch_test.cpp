@@ -112,5 +112,22 @@ TEST(Mismatch, ShortMessages) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+TEST(Mismatch, LongMessages) {
+  if (ranks == 1)
+    GTEST_SKIP() << "one rank agrees with itself";
+  const auto stream = runtime::make_host_compute_stream();
+  const Operand in = operand(8, rank, DType::f64), out = operand(8, -1, DType::f64);
+  const auto group = mpi_group("different");
+  if (rank == 0)
+    group->exchange(*stream, in, {{1, 0, 5}}, out, {}, DType::f64, 0);
+  if (rank == 1)
+    expect_error(Status::COMMUNICATION,
+                 [&] {
+                   group->exchange(*stream, in, {}, out, {{0, 0, 4}}, DType::f64, 0);
+                 },
+                 {"exchange of 4 f64", "runcated"}); // of the message that failed, not that one of several did
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 } // namespace
 } // namespace ostraka::comm::test

@@ -25,6 +25,14 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
+/// What the standard forbids, whatever an implementation makes of it.
+bool overlap(const void* a, std::int64_t a_count, const void* b, std::int64_t b_count, MPI_Datatype type) {
+  int width = 0;
+  PMPI_Type_size(type, &width);
+  const auto *a_begin = static_cast<const char*>(a), *b_begin = static_cast<const char*>(b);
+  return a != MPI_IN_PLACE && a_begin < b_begin + b_count * width && b_begin < a_begin + a_count * width;
+}
+
 std::int64_t total(const int* counts, std::int64_t number) {
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < number; ++i)
@@ -47,31 +55,36 @@ int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm
 
 int MPI_Iallgather(const void* in, int sends, MPI_Datatype send_type, void* out, int count, MPI_Datatype type,
                    MPI_Comm comm, MPI_Request* request) {
-  return note("MPI_Iallgather", count) ? MPI_ERR_OTHER
-                                       : PMPI_Iallgather(in, sends, send_type, out, count, type, comm, request);
+  if (note("MPI_Iallgather", count) || overlap(in, sends, out, std::int64_t{count} * size_of(comm), type))
+    return MPI_ERR_BUFFER;
+  return PMPI_Iallgather(in, sends, send_type, out, count, type, comm, request);
 }
 
 int MPI_Iallgatherv(const void* in, int sends, MPI_Datatype send_type, void* out, const int* counts, const int* offsets,
                     MPI_Datatype type, MPI_Comm comm, MPI_Request* request) {
+  const std::int64_t whole = total(counts, size_of(comm));
   const std::int64_t largest = *std::max_element(offsets, offsets + size_of(comm));
-  return note("MPI_Iallgatherv", total(counts, size_of(comm)), largest)
-             ? MPI_ERR_OTHER
-             : PMPI_Iallgatherv(in, sends, send_type, out, counts, offsets, type, comm, request);
+  if (note("MPI_Iallgatherv", whole, largest) || overlap(in, sends, out, whole, type))
+    return MPI_ERR_BUFFER;
+  return PMPI_Iallgatherv(in, sends, send_type, out, counts, offsets, type, comm, request);
 }
 
 int MPI_Ireduce_scatter(const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                         MPI_Request* request) {
-  const std::int64_t count = total(counts, size_of(comm));
-  return note("MPI_Ireduce_scatter", count, count) ? MPI_ERR_OTHER
-                                                   : PMPI_Ireduce_scatter(in, out, counts, type, op, comm, request);
+  int rank = 0;
+  PMPI_Comm_rank(comm, &rank);
+  const std::int64_t whole = total(counts, size_of(comm));
+  if (note("MPI_Ireduce_scatter", whole, whole) || overlap(in, whole, out, counts[rank], type))
+    return MPI_ERR_BUFFER;
+  return PMPI_Ireduce_scatter(in, out, counts, type, op, comm, request);
 }
 
 int MPI_Ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                               MPI_Request* request) {
   const std::int64_t whole = std::int64_t{count} * size_of(comm);
-  return note("MPI_Ireduce_scatter_block", whole, whole)
-             ? MPI_ERR_OTHER
-             : PMPI_Ireduce_scatter_block(in, out, count, type, op, comm, request);
+  if (note("MPI_Ireduce_scatter_block", whole, whole) || overlap(in, whole, out, count, type))
+    return MPI_ERR_BUFFER;
+  return PMPI_Ireduce_scatter_block(in, out, count, type, op, comm, request);
 }
 
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
@@ -90,6 +103,11 @@ int MPI_Type_create_hindexed(int number, const int* counts, const MPI_Aint* offs
   return note("MPI_Type_create_hindexed", number, total(counts, number))
              ? MPI_ERR_OTHER
              : PMPI_Type_create_hindexed(number, counts, offsets, type, result);
+}
+
+int MPI_Type_free(MPI_Datatype* type) {
+  note("MPI_Type_free", 0);
+  return PMPI_Type_free(type);
 }
 
 } // extern "C"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library asks of MPI: mpi_calls.cpp stands between them and forwards everything.
+// What the library asks of MPI: mpi_calls.cpp stands between them and forwards everything but collectives whose buffers
+// overlap.
 #pragma once
 
 #include <cstdint>

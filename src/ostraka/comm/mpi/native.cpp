@@ -258,11 +258,7 @@ std::unique_ptr<Collective> gather_by_exchange(GroupPtr group, Operand in, Opera
                                                DType dtype) {
   std::vector<Transfer> sends, receives;
   const std::int64_t own = pieces.range(group->rank).size();
-  const bool in_place =
-      in.storage == out.storage && in.byte_offset == out.byte_offset + pieces.begin(group->rank) * size_of(dtype);
   for (int peer = 0; peer < group->size; ++peer) {
-    if (peer == group->rank && in_place)
-      continue;
     const layout::Range piece = pieces.range(peer);
     sends.push_back({peer, 0, own});
     receives.push_back({peer, piece.begin, piece.size()});
