@@ -68,15 +68,17 @@ function(ostraka_set_test name room ranks seconds)
                        ENVIRONMENT "${ostraka_test_environment};OSTRAKA_TEST_RANKS=${ranks}")
 endfunction()
 
-# ostraka_run_ranks(NAME room-target ROOM room RANKS 1 2 .. SECONDS s COMMAND ...): one ctest entry per number of ranks.
+# ostraka_run_ranks(NAME ROOM room RANKS 1 2 .. SECONDS s [ENVIRONMENT A=b ..] COMMAND ...): one ctest entry per number of
+# ranks.
 function(ostraka_run_ranks name)
-  cmake_parse_arguments(arg "" "ROOM;SECONDS" "RANKS;COMMAND" ${ARGN})
+  cmake_parse_arguments(arg "" "ROOM;SECONDS" "RANKS;ENVIRONMENT;COMMAND" ${ARGN})
   foreach(ranks IN LISTS arg_RANKS)
     ostraka_may_run(may_run ${name}_np${ranks} ${ranks})
     if(may_run)
       ostraka_launch(launch ${ranks})
       add_test(NAME ${name}_np${ranks} COMMAND ${launch} ${arg_COMMAND})
       ostraka_set_test(${name}_np${ranks} ${arg_ROOM} ${ranks} ${arg_SECONDS})
+      set_property(TEST ${name}_np${ranks} APPEND PROPERTY ENVIRONMENT ${arg_ENVIRONMENT})
     endif()
   endforeach()
 endfunction()
