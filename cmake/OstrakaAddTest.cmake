@@ -68,8 +68,8 @@ function(ostraka_set_test name room ranks seconds)
                        ENVIRONMENT "${ostraka_test_environment};OSTRAKA_TEST_RANKS=${ranks}")
 endfunction()
 
-# ostraka_run_ranks(NAME room-target ROOM room RANKS 1 2 .. SECONDS s [ENVIRONMENT A=b ..] COMMAND ...): one ctest entry
-# per number of ranks.
+# ostraka_run_ranks(NAME ROOM room RANKS 1 2 .. SECONDS s [ENVIRONMENT A=b ..] COMMAND ...): one ctest entry per number of
+# ranks.
 function(ostraka_run_ranks name)
   cmake_parse_arguments(arg "" "ROOM;SECONDS" "RANKS;ENVIRONMENT;COMMAND" ${ARGN})
   foreach(ranks IN LISTS arg_RANKS)

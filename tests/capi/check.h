@@ -7,6 +7,7 @@
 
 #include <ostraka/ostraka.h>
 
+#include <stddef.h> /* NULL, which not every mpi.h brings */
 #include <stdint.h>
 
 extern int check_rank, check_ranks; /* of MPI_COMM_WORLD, for messages and expected values */
