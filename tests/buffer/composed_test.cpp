@@ -176,6 +176,10 @@ TEST_F(Places, ScatterOfThreeAxesHasOneScratch) {
     EXPECT_EQ(scratch->bytes(), 8 * layout->size() / sizes[2]);
     EXPECT_EQ(calls[1].in.storage, scratch);
     EXPECT_EQ(calls[1].out.storage, sizes[0] > 1 ? scratch : out.storage()); // where it fits into the result
+    if (sizes[0] > 1) { // a part of what it held before
+      const std::int64_t piece = layout->size() / sizes[2] / sizes[1];
+      EXPECT_EQ(calls[1].out.byte_offset, calls[1].in.byte_offset + 8 * mesh->coordinate(1) * piece);
+    }
     EXPECT_EQ(calls[2].in.storage, calls[1].out.storage);
     EXPECT_EQ(calls[2].out.storage, out.storage());
     expect_values(out, times(factor(*mesh, {P, P, P}, {S, S, S})));
