@@ -126,7 +126,10 @@ inline void fill(const DBuffer& buffer, const Values& value, bool padding_too = 
 }
 
 /// Overwrites everything, padding too, with bytes that are NaN in floating types.
-inline void spoil(const DBuffer& buffer) { std::memset(buffer.data(), 0xff, static_cast<std::size_t>(buffer.bytes())); }
+inline void spoil(const DBuffer& buffer) {
+  if (buffer.bytes() > 0)
+    std::memset(buffer.data(), 0xff, static_cast<std::size_t>(buffer.bytes()));
+}
 
 inline std::vector<std::byte> bytes_of(const DBuffer& buffer) {
   const auto* begin = static_cast<const std::byte*>(buffer.data());

@@ -176,6 +176,10 @@ TEST_F(Places, ScatterOfThreeAxesHasOneScratch) {
     EXPECT_EQ(scratch->bytes(), 8 * layout->size() / sizes[2]);
     EXPECT_EQ(calls[1].in.storage, scratch);
     EXPECT_EQ(calls[1].out.storage, sizes[0] > 1 ? scratch : out.storage()); // where it fits into the result
+    if (sizes[0] > 1) {                                                      // a part of what it held before
+      const std::int64_t piece = layout->size() / sizes[2] / sizes[1];
+      EXPECT_EQ(calls[1].out.byte_offset, calls[1].in.byte_offset + 8 * mesh->coordinate(1) * piece);
+    }
     EXPECT_EQ(calls[2].in.storage, calls[1].out.storage);
     EXPECT_EQ(calls[2].out.storage, out.storage());
     expect_values(out, times(factor(*mesh, {P, P, P}, {S, S, S})));
@@ -238,6 +242,24 @@ TEST(Composed, ScratchOfTheArena) {
     EXPECT_EQ(peak({P, P, S}, {S, S, S}, false), scratch(sizes[1] * sizes[2]));
     EXPECT_EQ(peak({P, P, S}, {R, P, S}, false), 0);
     EXPECT_EQ(peak({P, R, R}, {S, S, S}, false), 0); // a view, then one reduction
+  }
+}
+
+TEST(Composed, ScratchIsInTheArenaOfTheResult) {
+  for (const std::vector<int>& sizes : two_axes()) {
+    const auto mesh = mesh_of(sizes);
+    const auto layout = reference_of(padded);
+    const auto arena = memory::make_host_arena();
+    const DBuffer in(mesh, {P, P}, layout, DType::f64), out(mesh, {S, S}, layout, DType::f64, {arena});
+    fill(in, times(rank + 1));
+    in.redistribute({S, S}, &out);
+    expect_values(out, times(triangle(ranks)));
+    EXPECT_EQ(mesh->arena()->usage(memory::Kind::transient).peak, 0);
+    EXPECT_EQ(arena->usage(memory::Kind::transient).peak > 0, sizes[0] > 1);
+    EXPECT_EQ(arena->usage(memory::Kind::transient).in_use, 0);
+    const DBuffer fresh = out.redistribute({R, R}); // what is made lies with what it is made of
+    EXPECT_EQ(fresh.storage()->arena(), arena);
+    EXPECT_EQ(out.cast(DType::f32).storage()->arena(), arena);
   }
 }
 

@@ -67,7 +67,7 @@ private:
     return note({"reduce_scatter", axis_, in, out, pieces.size()}, [this, in, out, pieces] {
       std::vector<std::int64_t> result(static_cast<std::size_t>(pieces.range(rank()).size()));
       MPI_Reduce_scatter(in.data(), result.data(), counts(pieces).data(), MPI_INT64_T, MPI_SUM, group_);
-      std::memcpy(out.data(), result.data(), 8 * result.size());
+      std::copy(result.begin(), result.end(), reinterpret_cast<std::int64_t*>(out.data()));
     });
   }
   std::unique_ptr<comm::Collective> make_allreduce(comm::Operand data, std::int64_t count, DType, ReduceOp) override {
