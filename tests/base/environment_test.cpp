@@ -36,5 +36,31 @@ TEST(Environment, LogLevel) {
   expect_error(Status::INVALID_ARGUMENT, [] { environment::log_level(); }, {"OSTRAKA_LOG_LEVEL", "loud"});
 }
 
+TEST(Environment, Backend) {
+  for (const char* text : {static_cast<const char*>(nullptr), "", "mpi"}) {
+    const ScopedEnvironment scope("OSTRAKA_BACKEND", text);
+    EXPECT_EQ(environment::backend(), environment::Backend::mpi);
+  }
+  const ScopedEnvironment scope("OSTRAKA_BACKEND", "node");
+  EXPECT_EQ(environment::backend(), environment::Backend::node);
+  const ScopedEnvironment wrong("OSTRAKA_BACKEND", "shm");
+  expect_error(Status::INVALID_ARGUMENT, [] { environment::backend(); }, {"OSTRAKA_BACKEND", "mpi or node", "shm"});
+}
+
+TEST(Environment, Numbers) {
+  const auto is_read = [](const char* variable, const auto& read, std::int64_t unset) {
+    for (const auto& [text, number] : {std::pair<const char*, std::int64_t>{nullptr, unset}, {"", unset}, {"7", 7}}) {
+      const ScopedEnvironment scope(variable, text);
+      EXPECT_EQ(read(), number) << variable;
+    }
+    for (const char* wrong : {"0", "-1", "2147483648", "7 ranks", "1e3"}) {
+      const ScopedEnvironment scope(variable, wrong);
+      expect_error(Status::INVALID_ARGUMENT, [&] { read(); }, {variable, wrong});
+    }
+  };
+  is_read("OSTRAKA_COUNT_LIMIT", environment::count_limit, 2147483647);
+  is_read("OSTRAKA_RANKS_PER_NODE", environment::ranks_per_node, 0);
+}
+
 } // namespace
 } // namespace ostraka::test
