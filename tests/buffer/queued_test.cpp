@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Redistributions and kernels that are queued on streams.
 #include "buffer_test.hpp"
+#include "support/scoped_environment.hpp"
 #include <ostraka/buffer/execute.hpp>
 
 #include <chrono>
@@ -94,6 +95,29 @@ TEST(Queued, OffsetsFollowProgramOrder) {
     EXPECT_EQ(offsets, of_rank_0);
     own.scratch->release();
     EXPECT_EQ(arena->usage(memory::Kind::transient).in_use, 64);
+  }
+}
+
+TEST(Queued, SynchronousCallsHaveScratchOfTheirOwn) {
+  for (const std::vector<int>& sizes : two_axes()) {
+    const auto mesh = mesh_of(sizes);
+    const auto layout = reference_of(padded);
+    const DBuffer in(mesh, {P, P}, layout, DType::f64), out(mesh, {S, S}, layout, DType::f64);
+    fill(in, times(rank));
+    const auto stream = runtime::make_host_queue("late");
+    const auto gate = std::make_shared<runtime::Event::State>();
+    const mesh::Communicators others = mesh->make_communicators("other");
+    mesh::Communicators queued = mesh->communicators();
+    queued.gather = others.gather;
+    queued.reduce = others.reduce;
+    stream->wait(runtime::Event(gate));
+    redistribute(in, out, *stream, queued);
+    const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "10");
+    expect_values(in.redistribute({S, S}), times(triangle(ranks - 1))); // while the other cannot start
+    expect_values(out, [](std::int64_t) { return 0; });
+    gate->done = true;
+    synchronize(stream->record(), "the late one");
+    expect_values(out, times(triangle(ranks - 1)));
   }
 }
 
