@@ -57,11 +57,11 @@ void check_allocated(const DBuffer& buffer, const char* operation) {
          " is released; reallocate_storage brings it back");
 }
 
-// Redistributes and gives scratch back.
+// At once, with scratch of its own: queued operations may still use that of the communicators.
 void run(const DBuffer& from, const DBuffer& to) {
-  const mesh::Communicators& communicators = from.mesh()->communicators();
-  buffer::redistribute(from, to, *compute_stream(from), communicators);
-  communicators.scratch->release();
+  memory::Scratch scratch;
+  buffer::redistribute(from, to, *compute_stream(from), from.mesh()->communicators(), scratch);
+  scratch.release();
 }
 
 bool is_zero(const std::byte* data, std::int64_t bytes) {

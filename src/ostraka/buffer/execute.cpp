@@ -100,11 +100,11 @@ bool shares_memory_in_place(const DBuffer& from, const DBuffer& to) {
   return true;
 }
 
-// Memory of the scratch that the communicators keep.
-DBuffer in_scratch(std::optional<memory::Scratch::Use>& use, const DBuffer& like, const layout::Placements& placements,
-                   std::int64_t numel, runtime::Stream& stream, const mesh::Communicators& communicators) {
+// A buffer in scratch memory.
+DBuffer in_scratch(std::optional<memory::Scratch::Use>& use, memory::Scratch& scratch, const DBuffer& like,
+                   const layout::Placements& placements, std::int64_t numel, runtime::Stream& stream) {
   const auto& own = like.storage()->arena();
-  use.emplace(*communicators.scratch, own ? own : like.mesh()->arena(), numel * size_of(like.dtype()), stream);
+  use.emplace(scratch, own ? own : like.mesh()->arena(), numel * size_of(like.dtype()), stream);
   return DBuffer::from_storage(use->storage(), like.mesh(), placements, like.layout(), like.dtype());
 }
 
@@ -116,12 +116,17 @@ bool moves_nothing(const RedistributeStep& step) {
 
 void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                   const mesh::Communicators& communicators) {
+  redistribute(from, to, stream, communicators, *communicators.scratch);
+}
+
+void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
+                  const mesh::Communicators& communicators, memory::Scratch& scratch) {
   const auto steps = plan_redistribute(from.placements(), to.placements());
   const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);
   const Agreement common(from, to);
-  std::optional<memory::Scratch::Use> scratch;
+  std::optional<memory::Scratch::Use> use;
   // Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may
   // be overwritten, else in scratch, which is needed once at most, before the first reduction.
   const auto place = [&](const RedistributeStep& step, const DBuffer& current) {
@@ -132,7 +137,7 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
       return to.view(step.placements);
     if (is_in_place || !current.is_alias_of(from))
       return current.view(step.placements);
-    return in_scratch(scratch, to, step.placements, range.size(), stream, communicators);
+    return in_scratch(use, scratch, to, step.placements, range.size(), stream);
   };
   const DBuffer* current = &from;
   DBuffer between;

@@ -8,12 +8,16 @@
 namespace ostraka::buffer {
 
 /// Queues what turns `from` into `to` (same mesh, layout and type) as plan.hpp says. Intermediates lie inside `to`
-/// where they fit; reductions of several axes take one scratch buffer from the arena of `to`, which `communicators` keep
-/// for the next ones. `from` keeps its values unless `to` shares memory with it, which it may only with equal elements
-/// at equal places (INVALID_ARGUMENT otherwise); then everything happens in place. Both storages must be allocated when
-/// the work runs. Collective over the axes that are gathered or reduced.
+/// where they fit; reductions of several axes take one scratch buffer from the arena of `to`, which `communicators`
+/// keep for the next ones. `from` keeps its values unless `to` shares memory with it, which it may only with equal
+/// elements at equal places (INVALID_ARGUMENT otherwise); then everything happens in place. Both storages must be
+/// allocated when the work runs. Collective over the axes that are gathered or reduced.
 OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                               const mesh::Communicators& communicators);
+
+/// The same with scratch of the caller instead of that of the communicators.
+OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
+                              const mesh::Communicators& communicators, memory::Scratch& scratch);
 
 /// Queues the copy of all tensors of `from` into `to`, which has the same tensors and type in any layout and placements
 /// on a mesh of the same ranks; padding of `to` is left as it is. `all` is a communicator of all ranks of the mesh.
