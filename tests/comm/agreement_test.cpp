@@ -50,7 +50,8 @@ TEST(Agreement, EmptyAndLongMessages) {
 
 TEST(Agreement, Values) {
   for (const auto& group : all_groups("setup")) {
-    for (const std::int64_t value : {std::int64_t{0}, std::int64_t{-5}, std::numeric_limits<std::int64_t>::max()})
+    for (const std::int64_t value : {std::int64_t{0}, std::int64_t{-5}, std::numeric_limits<std::int64_t>::max(),
+                                     std::numeric_limits<std::int64_t>::min()})
       EXPECT_NO_THROW(agree_on_value(*group, value, "number of tensors"));
     for (int different = 0; different < ranks && ranks > 1; ++different)
       for (const int by : {-1, 1})

@@ -6,7 +6,8 @@ namespace ostraka::comm::impl {
 
 namespace {
 
-// Open MPI 4.1 takes errors of nonblocking collectives to MPI_COMM_WORLD, whose handler usually ends the program.
+// Completing a request takes its error to MPI_COMM_WORLD, whose handler usually ends the program, instead of to its own
+// communicator: Open MPI 4.1 for nonblocking collectives, MPICH 4.0 where several requests are completed together.
 class WorldErrorsReturn {
 public:
   WorldErrorsReturn() {
@@ -27,11 +28,8 @@ private:
 } // namespace
 
 bool MpiCollective::is_complete(MPI_Request& request) const {
-  int flag = 0;
-  check(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE)); // calls no handler, and is all until the end
-  if (flag == 0)
-    return false;
   const WorldErrorsReturn scope;
+  int flag = 0;
   check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
   return flag != 0;
 }
@@ -49,6 +47,16 @@ void MessageCollective::send(int peer, const void* data, int count, MPI_Datatype
 }
 
 bool MessageCollective::are_complete() {
+  if (!test_all())
+    return false;
+  check_lengths();
+  requests_.clear();
+  messages_.clear();
+  return true;
+}
+
+bool MessageCollective::test_all() {
+  const WorldErrorsReturn scope;
   int flag = 0;
   statuses_.resize(requests_.size());
   const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, statuses_.data());
@@ -56,15 +64,10 @@ bool MessageCollective::are_complete() {
     for (const MPI_Status& status : statuses_)
       check(status.MPI_ERROR == MPI_ERR_PENDING ? MPI_SUCCESS : status.MPI_ERROR);
   check(code);
-  if (flag == 0)
-    return false;
-  check_statuses();
-  requests_.clear();
-  messages_.clear();
-  return true;
+  return flag != 0;
 }
 
-void MessageCollective::check_statuses() const {
+void MessageCollective::check_lengths() const {
   for (std::size_t k = 0; k < messages_.size(); ++k) {
     const auto [peer, expected] = messages_[k];
     if (expected < 0)

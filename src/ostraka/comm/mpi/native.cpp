@@ -131,6 +131,8 @@ public:
     const int rank = group_->rank;
     std::byte* own = out_.data() + cuts_.offsets[rank] * size_of(dtype_);
     const void* source = in_.data() == own ? MPI_IN_PLACE : static_cast<const void*>(in_.data());
+    if (cuts_.counts[rank] == 0 && in_.data() == out_.data())
+      source = nullptr; // MPICH calls equal pointers an alias even where nothing is sent
     const MPI_Datatype type = mpi_type(dtype_);
     check(MPI_Iallgatherv(source, cuts_.counts[rank], type, out_.data(), cuts_.counts.data(), cuts_.offsets.data(),
                           type, group_->comm, &request_));
@@ -157,7 +159,7 @@ public:
   void start() override {
     const std::byte* begin = in_.data();
     const std::int64_t width = size_of(dtype_);
-    aliases_ = out_.data() + own_ * width > begin && out_.data() < begin + total_ * width;
+    aliases_ = out_.data() == begin || (out_.data() + own_ * width > begin && out_.data() < begin + total_ * width);
     if (aliases_)
       scratch_ = group_->scratch.take(own_ * width);
     void* result = aliases_ ? scratch_.data() : out_.data();

@@ -69,7 +69,8 @@ private:
     int peer;
     std::int64_t expected; ///< elements; negative where this rank sends
   };
-  void check_statuses() const;
+  bool test_all();
+  void check_lengths() const;
 
   int tag_; ///< messages of two ranks with one tag match in the order in which operations start
   std::vector<MPI_Request> requests_;
