@@ -159,6 +159,13 @@ TEST_F(Compared, FlatBuffers) {
   expect_everywhere(
       Status::RANKS_DISAGREE, {"reduce-scatter", "f32"}, [&] { usual.reduce_scatter(); },
       [&] { longer.reduce_scatter(); });
+  FlatBuffer rows(mesh, {{2, 15}}, DType::f32), columns(mesh, {{15, 2}}, DType::f32);
+  expect_everywhere(
+      Status::RANKS_DISAGREE, {"allgather", "differ"}, [&] { rows.all_gather(); }, [&] { columns.all_gather(); });
+  FlatBuffer whole(mesh, {{30}}, DType::f32), cut(mesh, {{2}, {28}}, DType::f32);
+  expect_everywhere(
+      Status::RANKS_DISAGREE, {"reduce-scatter", "differ"}, [&] { whole.reduce_scatter(); },
+      [&] { cut.reduce_scatter(); });
 }
 
 // The same after a failure: the communicators stay failed, the data does not.
