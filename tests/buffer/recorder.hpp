@@ -70,9 +70,11 @@ private:
       std::copy(result.begin(), result.end(), reinterpret_cast<std::int64_t*>(out.data()));
     });
   }
-  std::unique_ptr<comm::Collective> make_allreduce(comm::Operand data, std::int64_t count, DType, ReduceOp) override {
-    return note({"allreduce", axis_, data, data, count}, [this, data, count] {
-      MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), MPI_INT64_T, MPI_SUM, group_);
+  std::unique_ptr<comm::Collective> make_allreduce(comm::Operand in, comm::Operand out, std::int64_t count, DType,
+                                                   ReduceOp) override {
+    return note({"allreduce", axis_, in, out, count}, [this, in, out, count] {
+      const void* source = in.data() == out.data() ? MPI_IN_PLACE : static_cast<const void*>(in.data());
+      MPI_Allreduce(source, out.data(), static_cast<int>(count), MPI_INT64_T, MPI_SUM, group_);
     });
   }
   std::unique_ptr<comm::Collective> make_broadcast(comm::Operand data, std::int64_t bytes, int) override {

@@ -70,8 +70,7 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, c
                                                     common.value);
     return;
   case Kind::allreduce:
-    queue_copy(from, to, stream);
-    communicators.reduce[step.axis]->allreduce(stream, operand(to), to.numel(), to.dtype(),
+    communicators.reduce[step.axis]->allreduce(stream, operand(from), operand(to), to.numel(), to.dtype(),
                                                from.placements()[step.axis].op, common.name, common.value);
     return;
   }

@@ -16,7 +16,7 @@ namespace ostraka::comm {
 struct Settings {
   MpiSettings mpi;
   bool shares_nodes = false; ///< the node back end, where ranks share a node
-  int ranks_per_node = 0;   ///< of pretend nodes; 0: real ones
+  int ranks_per_node = 0;    ///< of pretend nodes; 0: real ones
 
   /// What the environment says.
   static Settings from_environment();

@@ -76,7 +76,7 @@ void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand o
           [&] { return make_reduce_scatter(std::move(in), std::move(out), pieces, dtype, op); });
 }
 
-void Communicator::allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype,
+void Communicator::allreduce(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype,
                              layout::ReduceOp op, Name name, std::int64_t agreement) {
   check_reduction("allreduce", dtype, op);
   enqueue(stream,
@@ -86,7 +86,7 @@ void Communicator::allreduce(runtime::Stream& stream, Operand data, std::int64_t
            .op = op,
            .detail = agreement,
            .name = std::move(name)},
-          [&] { return make_allreduce(std::move(data), count, dtype, op); });
+          [&] { return make_allreduce(std::move(in), std::move(out), count, dtype, op); });
 }
 
 void Communicator::broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root, Name name) {

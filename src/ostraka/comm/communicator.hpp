@@ -83,9 +83,15 @@ public:
   /// Throws TYPE_MISMATCH for the mean of integers.
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                       layout::ReduceOp op, Name name = nullptr, std::int64_t agreement = 0);
-  /// Reduces `count` elements in place, with the rules of reduce_scatter.
-  void allreduce(runtime::Stream& stream, Operand data, std::int64_t count, DType dtype, layout::ReduceOp op,
+  /// Reduces `count` elements of `in` into `out` of all ranks, with the rules of reduce_scatter. `out` is `in` or does
+  /// not overlap it.
+  void allreduce(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype, layout::ReduceOp op,
                  Name name = nullptr, std::int64_t agreement = 0);
+  /// The same in place.
+  void allreduce(runtime::Stream& stream, const Operand& data, std::int64_t count, DType dtype, layout::ReduceOp op,
+                 Name name = nullptr, std::int64_t agreement = 0) {
+    allreduce(stream, data, data, count, dtype, op, std::move(name), agreement);
+  }
   /// Copies `bytes` bytes from `root` to all ranks.
   void broadcast(runtime::Stream& stream, Operand data, std::int64_t bytes, int root, Name name = nullptr);
   /// Sends parts of `in` and fills parts of `out`, which do not overlap: the k-th element sent to a rank is the k-th
@@ -105,7 +111,7 @@ protected:
                                                      DType dtype) = 0;
   virtual std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces,
                                                           DType dtype, layout::ReduceOp op) = 0;
-  virtual std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t count, DType dtype,
+  virtual std::unique_ptr<Collective> make_allreduce(Operand in, Operand out, std::int64_t count, DType dtype,
                                                      layout::ReduceOp op) = 0;
   virtual std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) = 0;
   virtual std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,

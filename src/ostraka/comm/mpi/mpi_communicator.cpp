@@ -53,11 +53,12 @@ protected:
       return checked(impl::make_native_reduce_scatter(group_, std::move(in), std::move(out), pieces, dtype, op));
     return checked(impl::make_exchange_reduce(group_, std::move(in), std::move(out), pieces, dtype, op, false));
   }
-  std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t count, DType dtype,
+  std::unique_ptr<Collective> make_allreduce(Operand in, Operand out, std::int64_t count, DType dtype,
                                              layout::ReduceOp op) override {
     if (impl::is_native(dtype, op))
-      return checked(impl::make_native_allreduce(group_, std::move(data), count, dtype, op));
-    return checked(impl::make_exchange_reduce(group_, data, data, even_pieces(count, size()), dtype, op, true));
+      return checked(impl::make_native_allreduce(group_, std::move(in), std::move(out), count, dtype, op));
+    return checked(
+        impl::make_exchange_reduce(group_, std::move(in), std::move(out), even_pieces(count, size()), dtype, op, true));
   }
   std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) override {
     return checked(impl::make_broadcast(group_, std::move(data), bytes, root));

@@ -194,26 +194,26 @@ private:
 /// An operation on one contiguous range, one call for each part of at most the count limit.
 class InParts : public NativeCollective {
 public:
-  InParts(GroupPtr group, Operand data, std::int64_t count, DType dtype)
-      : NativeCollective(std::move(group)), data_(std::move(data)), count_(count), dtype_(dtype) {}
+  InParts(GroupPtr group, std::int64_t count, DType dtype)
+      : NativeCollective(std::move(group)), count_(count), dtype_(dtype) {}
 
   void start() final { start_part(); }
   bool will_start_again() const final { return begun_ < count_; }
 
 protected:
-  virtual int call(std::byte* part, int count) = 0;
+  /// On `count` elements from byte `first` on.
+  virtual int call(std::int64_t first, int count) = 0;
   virtual void end() {}
 
-  Operand data_;
   std::int64_t count_;
   DType dtype_;
 
 private:
   void start_part() {
     const std::int64_t count = std::min(count_ - begun_, group_->settings.count_limit);
-    std::byte* part = data_.data() + begun_ * size_of(dtype_);
+    const std::int64_t first = begun_ * size_of(dtype_);
     begun_ += count;
-    check(call(part, static_cast<int>(count)));
+    check(call(first, static_cast<int>(count)));
   }
 
   bool completed() final {
@@ -230,28 +230,34 @@ private:
 
 class AllReduce final : public InParts {
 public:
-  AllReduce(GroupPtr group, Operand data, std::int64_t count, DType dtype, layout::ReduceOp op)
-      : InParts(std::move(group), std::move(data), count, dtype), op_(op) {}
+  AllReduce(GroupPtr group, Operand in, Operand out, std::int64_t count, DType dtype, layout::ReduceOp op)
+      : InParts(std::move(group), count, dtype), in_(std::move(in)), out_(std::move(out)), op_(op) {}
 
 private:
-  int call(std::byte* part, int count) override {
-    return MPI_Iallreduce(MPI_IN_PLACE, part, count, mpi_type(dtype_), mpi_op(op_), group_->comm, &request_);
+  int call(std::int64_t first, int count) override {
+    const std::byte* from = in_.data();
+    std::byte* to = out_.data();
+    const void* source = from == to ? MPI_IN_PLACE : static_cast<const void*>(from + first);
+    return MPI_Iallreduce(source, to + first, count, mpi_type(dtype_), mpi_op(op_), group_->comm, &request_);
   }
-  void end() override { conclude(op_, data_.data(), dtype_, count_, group_->size); }
+  void end() override { conclude(op_, out_.data(), dtype_, count_, group_->size); }
 
+  Operand in_;
+  Operand out_;
   layout::ReduceOp op_;
 };
 
 class Broadcast final : public InParts {
 public:
   Broadcast(GroupPtr group, Operand data, std::int64_t bytes, int root)
-      : InParts(std::move(group), std::move(data), bytes, DType::u8), root_(root) {}
+      : InParts(std::move(group), bytes, DType::u8), data_(std::move(data)), root_(root) {}
 
 private:
-  int call(std::byte* part, int count) override {
-    return MPI_Ibcast(part, count, MPI_BYTE, root_, group_->comm, &request_);
+  int call(std::int64_t first, int count) override {
+    return MPI_Ibcast(data_.data() + first, count, MPI_BYTE, root_, group_->comm, &request_);
   }
 
+  Operand data_;
   int root_;
 };
 
@@ -287,9 +293,9 @@ std::unique_ptr<Collective> make_native_reduce_scatter(GroupPtr group, Operand i
   return std::make_unique<ReduceScatter>(std::move(group), std::move(in), std::move(out), pieces, dtype, op);
 }
 
-std::unique_ptr<Collective> make_native_allreduce(GroupPtr group, Operand data, std::int64_t count, DType dtype,
-                                                  layout::ReduceOp op) {
-  return std::make_unique<AllReduce>(std::move(group), std::move(data), count, dtype, op);
+std::unique_ptr<Collective> make_native_allreduce(GroupPtr group, Operand in, Operand out, std::int64_t count,
+                                                  DType dtype, layout::ReduceOp op) {
+  return std::make_unique<AllReduce>(std::move(group), std::move(in), std::move(out), count, dtype, op);
 }
 
 std::unique_ptr<Collective> make_broadcast(GroupPtr group, Operand data, std::int64_t bytes, int root) {

@@ -18,7 +18,8 @@ namespace ostraka::comm::node {
 /// What a rank publishes of one operation.
 struct Notice {
   impl::Record record;
-  Location data; ///< what peers read, and in an all-reduce write
+  Location data; ///< what peers read
+  Location out;  ///< where peers write the results of an all-reduce
   Location list; ///< of the transfers of an exchange
   std::int64_t list_size = 0;
 };

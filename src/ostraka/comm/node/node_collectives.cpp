@@ -46,7 +46,7 @@ void NodeCollective::compare() const {
                    [&](int k) -> const Record& { return group_->channel.notice(k, description.sequence).record; });
 }
 
-node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {
+node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes, bool fills) {
   if (bytes == 0)
     return {};
   if (const auto found = node::locate(data))
@@ -59,7 +59,8 @@ node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {
     copies_.push_back(std::make_shared<memory::Storage>(group_->arena, bytes, memory::Kind::transient));
     location = *node::locate(copies_.back()->data());
   }
-  std::memcpy(shown(location), data, static_cast<std::size_t>(bytes));
+  if (fills)
+    std::memcpy(shown(location), data, static_cast<std::size_t>(bytes));
   return location;
 }
 
@@ -124,11 +125,16 @@ private:
 /// Each rank reduces one part and writes the result to all.
 class AllReduce final : public NodeCollective {
 public:
-  AllReduce(NodeGroupPtr group, Operand data, std::int64_t count, DType dtype, layout::ReduceOp op)
-      : NodeCollective(std::move(group)), data_(std::move(data)), count_(count), dtype_(dtype), op_(op) {}
+  AllReduce(NodeGroupPtr group, Operand in, Operand out, std::int64_t count, DType dtype, layout::ReduceOp op)
+      : NodeCollective(std::move(group)), in_(std::move(in)), out_(std::move(out)), count_(count), dtype_(dtype),
+        op_(op) {}
 
 private:
-  void prepare() override { notice_.data = show(data_.data(), count_ * size_of(dtype_)); }
+  void prepare() override {
+    const std::int64_t bytes = count_ * size_of(dtype_);
+    notice_.data = show(in_.data(), bytes);
+    notice_.out = in_.data() == out_.data() ? notice_.data : show(out_.data(), bytes, false);
+  }
 
   void work() override {
     const std::int64_t width = size_of(dtype_);
@@ -140,19 +146,20 @@ private:
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> outs;
     for (int peer = 0; peer < size(); ++peer) {
-      outs.push_back(data_of(peer) + begin * width);
-      sources.push_back(outs.back());
+      sources.push_back(data_of(peer) + begin * width);
+      outs.push_back(out_of(peer) + begin * width);
     }
     reduce(dtype_, op_, sources, outs, end - begin);
   }
 
   void conclude() override {
-    const std::byte* result = count_ > 0 ? shown(notice_.data) : nullptr;
-    if (count_ > 0 && result != data_.data())
-      std::memcpy(data_.data(), result, static_cast<std::size_t>(count_ * size_of(dtype_)));
+    const std::byte* result = count_ > 0 ? shown(notice_.out) : nullptr;
+    if (count_ > 0 && result != out_.data())
+      std::memcpy(out_.data(), result, static_cast<std::size_t>(count_ * size_of(dtype_)));
   }
 
-  Operand data_;
+  Operand in_;
+  Operand out_;
   std::int64_t count_;
   DType dtype_;
   layout::ReduceOp op_;
@@ -246,9 +253,9 @@ std::unique_ptr<Collective> make_node_reduce_scatter(NodeGroupPtr group, Operand
   return std::make_unique<ReduceScatter>(std::move(group), std::move(in), std::move(out), pieces, dtype, op);
 }
 
-std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand data, std::int64_t count, DType dtype,
-                                                layout::ReduceOp op) {
-  return std::make_unique<AllReduce>(std::move(group), std::move(data), count, dtype, op);
+std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand in, Operand out, std::int64_t count,
+                                                DType dtype, layout::ReduceOp op) {
+  return std::make_unique<AllReduce>(std::move(group), std::move(in), std::move(out), count, dtype, op);
 }
 
 std::unique_ptr<Collective> make_node_broadcast(NodeGroupPtr group, Operand data, std::int64_t bytes, int root) {

@@ -33,9 +33,9 @@ protected:
                                                   layout::ReduceOp op) override {
     return impl::make_node_reduce_scatter(group_, std::move(in), std::move(out), pieces, dtype, op);
   }
-  std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t count, DType dtype,
+  std::unique_ptr<Collective> make_allreduce(Operand in, Operand out, std::int64_t count, DType dtype,
                                              layout::ReduceOp op) override {
-    return impl::make_node_allreduce(group_, std::move(data), count, dtype, op);
+    return impl::make_node_allreduce(group_, std::move(in), std::move(out), count, dtype, op);
   }
   std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) override {
     return impl::make_node_broadcast(group_, std::move(data), bytes, root);

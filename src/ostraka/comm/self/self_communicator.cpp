@@ -53,8 +53,9 @@ protected:
                                                   layout::ReduceOp) override {
     return std::make_unique<Copy>(std::move(in), std::move(out), pieces.size() * size_of(dtype));
   }
-  std::unique_ptr<Collective> make_allreduce(Operand data, std::int64_t, DType, layout::ReduceOp) override {
-    return std::make_unique<Copy>(data, data, 0);
+  std::unique_ptr<Collective> make_allreduce(Operand in, Operand out, std::int64_t count, DType dtype,
+                                             layout::ReduceOp) override {
+    return std::make_unique<Copy>(std::move(in), std::move(out), count * size_of(dtype));
   }
   std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t, int) override {
     return std::make_unique<Copy>(data, data, 0);

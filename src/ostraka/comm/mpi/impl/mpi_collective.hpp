@@ -94,8 +94,8 @@ std::unique_ptr<Collective> make_exchange(GroupPtr group, Operand in, std::vecto
 std::unique_ptr<Collective> make_native_reduce_scatter(GroupPtr group, Operand in, Operand out,
                                                        const layout::Segments& pieces, DType dtype,
                                                        layout::ReduceOp op);
-std::unique_ptr<Collective> make_native_allreduce(GroupPtr group, Operand data, std::int64_t count, DType dtype,
-                                                  layout::ReduceOp op);
+std::unique_ptr<Collective> make_native_allreduce(GroupPtr group, Operand in, Operand out, std::int64_t count,
+                                                  DType dtype, layout::ReduceOp op);
 std::unique_ptr<Collective> make_broadcast(GroupPtr group, Operand data, std::int64_t bytes, int root);
 
 /// Our own reduction: every rank receives its piece of each peer and reduces them in rank order, in bounded scratch;

@@ -47,15 +47,17 @@ protected:
   /// After all have finished.
   virtual void conclude() {}
 
-  /// Where peers find `bytes` bytes at `data`; memory that they do not see is copied to where they do. At most one
-  /// operand of an operation is small enough for the channel's own room.
-  node::Location show(const std::byte* data, std::int64_t bytes);
+  /// Where peers find `bytes` bytes at `data`; memory that they do not see is copied to where they do, or given a place
+  /// there that is not filled. At most one operand of an operation gets the channel's own room.
+  node::Location show(const std::byte* data, std::int64_t bytes, bool fills = true);
   /// The address of what show() returned.
   std::byte* shown(const node::Location& location) const {
     return group_->address(rank(), description.sequence, location);
   }
-  std::byte* data_of(int rank) const {
-    return group_->address(rank, description.sequence, group_->channel.notice(rank, description.sequence).data);
+  std::byte* data_of(int rank) const { return at(rank, group_->channel.notice(rank, description.sequence).data); }
+  std::byte* out_of(int rank) const { return at(rank, group_->channel.notice(rank, description.sequence).out); }
+  std::byte* at(int rank, const node::Location& location) const {
+    return group_->address(rank, description.sequence, location);
   }
   int rank() const { return group_->channel.rank(); }
   int size() const { return group_->channel.size(); }
@@ -77,8 +79,8 @@ std::unique_ptr<Collective> make_node_allgather(NodeGroupPtr group, Operand in, 
                                                 const layout::Segments& pieces, DType dtype);
 std::unique_ptr<Collective> make_node_reduce_scatter(NodeGroupPtr group, Operand in, Operand out,
                                                      const layout::Segments& pieces, DType dtype, layout::ReduceOp op);
-std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand data, std::int64_t count, DType dtype,
-                                                layout::ReduceOp op);
+std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand in, Operand out, std::int64_t count,
+                                                DType dtype, layout::ReduceOp op);
 std::unique_ptr<Collective> make_node_broadcast(NodeGroupPtr group, Operand data, std::int64_t bytes, int root);
 std::unique_ptr<Collective> make_node_exchange(NodeGroupPtr group, Operand in, std::vector<Transfer> sends, Operand out,
                                                std::vector<Transfer> receives, DType dtype);
