@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Coordinates against plain arithmetic, communicators against who is in them, and argument errors on all ranks.
 #include "support/expect_error.hpp"
+#include "support/scoped_environment.hpp"
 #include "support/world.hpp"
 #include <ostraka/mesh/device_mesh.hpp>
 
@@ -122,6 +123,41 @@ TEST(DeviceMesh, OfAPartOfTheWorld) {
   EXPECT_EQ(mesh->rank(), rank / 2);
 }
 
+TEST(DeviceMesh, CongruentMeshesHaveTheSameRanksInOneOrder) {
+  const auto line = DeviceMesh::create(MPI_COMM_WORLD, {ranks}), again = DeviceMesh::create(MPI_COMM_WORLD, {ranks, 1});
+  EXPECT_TRUE(line->is_congruent(*line));
+  EXPECT_TRUE(line->is_congruent(*again));
+  MPI_Comm reversed = MPI_COMM_NULL, part = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0, rank, &part);
+  int size = 0;
+  MPI_Comm_size(part, &size);
+  EXPECT_EQ(line->is_congruent(*DeviceMesh::create(reversed, {ranks})), ranks == 1);
+  EXPECT_EQ(line->is_congruent(*DeviceMesh::create(part, {size})), ranks == 1);
+  MPI_Comm_free(&reversed);
+  MPI_Comm_free(&part);
+}
+
+TEST(DeviceMesh, FailuresOfCommunicatorsShow) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const ScopedEnvironment checks("OSTRAKA_CHECK", "1");
+  const auto mesh = DeviceMesh::create(MPI_COMM_WORLD, {ranks});
+  const Communicators first = mesh->make_communicators("first"), second = mesh->make_communicators("second");
+  EXPECT_NE(first.scratch, second.scratch);
+  const auto stream = runtime::make_host_compute_stream();
+  const auto storage = std::make_shared<memory::Storage>(memory::make_host_arena(), 16, memory::Kind::other);
+  const int count = rank == 0 ? 1 : 2;
+  expect_error(Status::RANKS_DISAGREE,
+               [&] {
+                 first.reduce[0]->allreduce(*stream, {storage, 0}, count, DType::i64, layout::ReduceOp::sum);
+               },
+               {"allreduce of 1 i64", "allreduce of 2 i64"});
+  EXPECT_TRUE(first.have_failed());
+  EXPECT_FALSE(second.have_failed());
+  EXPECT_FALSE(mesh->communicators().have_failed());
+}
+
 struct Arguments {
   std::vector<int> sizes;
   std::vector<std::string> names;
@@ -167,6 +203,10 @@ TEST(DeviceMesh, RanksDisagree) {
   expect_error(Status::RANKS_DISAGREE, create(last ? std::vector{1, ranks} : std::vector{ranks, 1}), {"axis sizes"});
   expect_error(Status::RANKS_DISAGREE, create(last ? std::vector{ranks} : std::vector{ranks, 1}));
   expect_error(Status::RANKS_DISAGREE, create({ranks}, {last ? "data" : "model"}), {"names"});
+  for (const char* setting : {"OSTRAKA_CHECK", "OSTRAKA_COUNT_LIMIT"}) {
+    const ScopedEnvironment one_differs(setting, last ? "1" : nullptr);
+    expect_error(Status::RANKS_DISAGREE, create({ranks}), {setting});
+  }
   EXPECT_NO_THROW(create({ranks})()); // nothing is left behind
 }
 
