@@ -83,8 +83,8 @@ public:
   /// Throws TYPE_MISMATCH for the mean of integers.
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                       layout::ReduceOp op, Name name = nullptr, std::int64_t agreement = 0);
-  /// Reduces `count` elements of `in` into `out` of all ranks, with the rules of reduce_scatter. `out` is `in` or does
-  /// not overlap it.
+  /// Reduces `count` elements of `in` into `out` of all ranks, with the rules of reduce_scatter. `out` is `in`
+  /// on all ranks, or on none and then does not overlap it.
   void allreduce(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype, layout::ReduceOp op,
                  Name name = nullptr, std::int64_t agreement = 0);
   /// The same in place.
