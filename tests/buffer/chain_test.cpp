@@ -212,7 +212,7 @@ void run_chain(unsigned seed, const std::vector<Mesh>& meshes, std::size_t start
 }
 
 // Two seeds x the meshes of a number of ranks x 50 chains of 8 steps: 400 with 1, 2, 3, 6 and 8 ranks (4 meshes each),
-// 600 with 4 (6 meshes), 2,600 in all ctest entries.
+// 600 with 4 (6 meshes): 2,600 in the entries buffer_np*, 5,600 with those without checks and on nodes.
 TEST(Chains, AgreeWithPlainVectors) {
   std::vector<Mesh> meshes;
   for (const std::vector<int>& sizes : all_meshes())

@@ -5,11 +5,11 @@
 #include "support/elements.hpp"
 #include "support/expect_error.hpp"
 #include "support/world.hpp"
-#include <ostraka/comm/backend.hpp>
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/node_arena.hpp>
 #include <ostraka/comm/node/node_communicator.hpp>
+#include <ostraka/comm/self/self_communicator.hpp>
 
 #include <limits>
 #include <memory>

@@ -3,6 +3,7 @@
 #include "group.hpp"
 #include "support/rounds.hpp"
 #include "support/scoped_environment.hpp"
+#include <ostraka/comm/node/node.hpp>
 #include <ostraka/comm/node/process.hpp>
 #include <ostraka/comm/node/segment.hpp>
 
@@ -84,6 +85,26 @@ TEST_F(NodeTest, ADifferentOrderIsSeenByAll) {
   EXPECT_EQ(values(b, 8, DType::f64), std::vector<double>(8, 2));
   expect_error(Status::FAILED, [&] { group_->allreduce(*stream_, a, 8, DType::f64, ReduceOp::sum); },
                {"failed earlier", "'B'"});
+}
+
+// Rank 0 expects three elements of each peer, which send one fewer or nothing at all.
+TEST_F(NodeTest, APeerThatSendsTooLittleIsAnError) {
+  for (const std::int64_t sent : {0, 2}) {
+    const auto group = node_group("short");
+    std::vector<Transfer> sends, receives;
+    for (int peer = 1; rank == 0 && peer < ranks; ++peer)
+      receives.push_back({peer, 3 * peer, 3});
+    if (rank != 0 && sent > 0)
+      sends.push_back({0, 0, sent});
+    const Operand in = operand(3, rank, DType::f64), out = operand(3 * ranks, -1, DType::f64);
+    const auto move = [&] { group->exchange(*stream_, in, sends, out, receives, DType::f64, 0); };
+    if (rank == 0)
+      expect_error(Status::RANKS_DISAGREE, move,
+                   {"exchange", "expected 3 elements from rank 1", "found " + std::to_string(sent)});
+    else
+      expect_error(Status::FAILED, move, {"rank 0 of the group gave up"});
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
 }
 
 TEST_F(NodeTest, WhoGivesUpTellsTheOthers) {

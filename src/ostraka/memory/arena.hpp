@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where storage lives. An arena is created collectively by a communicator back end (comm/backend.hpp); placing storage
+// Where storage lives. An arena is created collectively by a mesh (mesh/backend.hpp); placing storage
 // inside it is local arithmetic that depends on program order only.
 #pragma once
 

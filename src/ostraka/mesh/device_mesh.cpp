@@ -4,7 +4,6 @@
 #include <ostraka/base/log.hpp>
 #include <ostraka/base/version.hpp>
 #include <ostraka/comm/agreement.hpp>
-#include <ostraka/comm/backend.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/mesh/device_mesh.hpp>
 #include <ostraka/runtime/lifetime.hpp>
@@ -106,7 +105,7 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
     coordinates_[axis] = rest % sizes_[axis];
     rest /= sizes_[axis];
   }
-  home_ = comm::make_home(group_, settings_);
+  home_ = make_home(group_, settings_);
   communicators_ = make_communicators("mesh");
   if (rank_ == 0)
     log::info("version " OSTRAKA_VERSION_STRING ", " + describe());
@@ -167,14 +166,14 @@ Communicators DeviceMesh::make_communicators(const std::string& owner) const {
   Communicators result;
   MPI_Comm all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &all), "mesh: MPI_Comm_dup");
-  result.all = comm::make_communicator(all, owner, home_, settings_);
+  result.all = make_communicator(all, owner, home_, settings_);
   for (int axis = 0, stride = size_; axis < dims(); ++axis) {
     stride /= sizes_[axis];
     const int color = rank_ - coordinates_[axis] * stride; // the rank that stands at coordinate 0 of this line
     for (auto [purpose, list] : {std::pair{"gather", &result.gather}, std::pair{"reduce", &result.reduce}}) {
       MPI_Comm line = MPI_COMM_NULL;
       comm::check_mpi(MPI_Comm_split(group_, color, coordinates_[axis], &line), "mesh: MPI_Comm_split");
-      list->push_back(comm::make_communicator(line, owner + " " + names_[axis] + " " + purpose, home_, settings_));
+      list->push_back(make_communicator(line, owner + " " + names_[axis] + " " + purpose, home_, settings_));
     }
   }
   return result;

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
-#include <ostraka/comm/backend.hpp>
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/layout/global_layout.hpp>
 #include <ostraka/memory/arena.hpp>
 #include <ostraka/memory/scratch.hpp>
+#include <ostraka/mesh/backend.hpp>
 
 #include <mpi.h>
 
@@ -70,7 +70,7 @@ public:
   Communicators make_communicators(const std::string& owner) const;
 
   /// A new arena that fits the communicators. Collective over the mesh.
-  std::shared_ptr<memory::Arena> make_arena() const { return comm::make_arena(home_); }
+  std::shared_ptr<memory::Arena> make_arena() const { return mesh::make_arena(home_); }
 
 private:
   DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names);
@@ -83,8 +83,8 @@ private:
   std::vector<int> sizes_;
   std::vector<int> coordinates_;
   std::vector<std::string> names_;
-  comm::Settings settings_ = comm::Settings::from_environment(); ///< of all communicators made here
-  comm::Home home_;
+  Settings settings_ = Settings::from_environment(); ///< of all communicators made here
+  Home home_;
   Communicators communicators_;
 };
 

@@ -48,7 +48,7 @@ public:
 
   virtual Device device() const = 0;
 
-  /// Queues a kernel or copy. `label`, a string that outlives it, names it when a wait times out.
+  /// Queues a kernel or copy. `label`, a string that outlives it, names it in traces and in time-outs.
   virtual void launch(const char* label, Body body) = 0;
   /// Queues a communication task that the caller has given to its communicator before.
   virtual void submit(std::shared_ptr<Task> task) = 0;

@@ -23,6 +23,15 @@ std::uint64_t process_token() {
   return token;
 }
 
+std::vector<std::uint64_t> gather_tokens(MPI_Comm group) {
+  int size = 0;
+  MPI_Comm_size(group, &size);
+  std::vector<std::uint64_t> tokens(static_cast<std::size_t>(size));
+  const std::uint64_t own = process_token();
+  check_mpi(MPI_Allgather(&own, 1, MPI_UINT64_T, tokens.data(), 1, MPI_UINT64_T, group), "node: tokens");
+  return tokens;
+}
+
 namespace {
 
 std::int64_t page() {
@@ -87,9 +96,7 @@ std::shared_ptr<memory::Arena> make_node_arena(MPI_Comm node) {
   int rank = 0, size = 0;
   MPI_Comm_rank(node, &rank);
   MPI_Comm_size(node, &size);
-  std::vector<std::uint64_t> tokens(static_cast<std::size_t>(size));
-  const std::uint64_t own = process_token();
-  check_mpi(MPI_Allgather(&own, 1, MPI_UINT64_T, tokens.data(), 1, MPI_UINT64_T, node), "node arena: tokens");
+  std::vector<std::uint64_t> tokens = gather_tokens(node);
   std::uint64_t id = process_token() + ++number;
   check_mpi(MPI_Bcast(&id, 1, MPI_UINT64_T, 0, node), "node arena: number");
   // Addresses for twice the even share of the machine's memory, in each of the two spaces.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/comm/impl/copy_transfers.hpp>
 #include <ostraka/comm/impl/reduce.hpp>
 #include <ostraka/comm/node/impl/node_collective.hpp>
 
@@ -212,26 +213,22 @@ private:
     }
   }
 
-  // Walks what the peer sends to this rank and what this rank receives, which may be cut differently.
   void receive(std::span<const Transfer> receives, int peer) {
-    const node::Notice& notice = group_->channel.notice(peer, description.sequence);
-    if (notice.list_size == 0)
-      return;
-    const auto* list = reinterpret_cast<const Transfer*>(group_->address(peer, description.sequence, notice.list));
-    const std::byte* from = data_of(peer);
-    std::int64_t send = 0, sent = 0;
+    std::int64_t expected = 0;
     for (const Transfer& receive : receives)
-      for (std::int64_t received = 0; received < receive.count;) {
-        while (send < notice.list_size && (list[send].peer != rank() || sent == list[send].count))
-          ++send, sent = 0;
-        expect(send < notice.list_size, Status::RANKS_DISAGREE, description.text(), ": rank ", peer,
-               " sends fewer elements than this rank receives");
-        const std::int64_t count = std::min(receive.count - received, list[send].count - sent);
-        copy_bytes(from + (list[send].offset + sent) * width_, out_.data() + (receive.offset + received) * width_,
-                   count * width_);
-        sent += count;
-        received += count;
-      }
+      expected += receive.count;
+    if (expected == 0)
+      return;
+    const node::Notice& notice = group_->channel.notice(peer, description.sequence);
+    std::int64_t found = 0;
+    if (notice.list_size > 0) {
+      const auto* list = reinterpret_cast<const Transfer*>(at(peer, notice.list));
+      found = copy_transfers(data_of(peer), {list, static_cast<std::size_t>(notice.list_size)}, rank(), out_.data(),
+                             receives, peer, width_);
+    }
+    if (found != expected)
+      fail(Status::RANKS_DISAGREE, description.text(), ": expected ", expected, " elements from rank ", peer,
+           ", found ", found);
   }
 
   Operand in_;

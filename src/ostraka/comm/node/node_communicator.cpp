@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/error.hpp>
-#include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/impl/node_collective.hpp>
 #include <ostraka/comm/node/node_communicator.hpp>
 #include <ostraka/comm/node/process.hpp>
@@ -51,22 +49,6 @@ private:
   impl::NodeGroupPtr group_;
 };
 
-// Zero pages are a valid beginning of a channel: nothing published, nothing failed.
-node::Segment share_channel(MPI_Comm group, int rank, int size) {
-  const std::int64_t bytes = node::Channel::bytes(size);
-  std::vector<node::Segment> segments = node::share(group, rank == 0 ? bytes : 0);
-  int code = 0;
-  if (rank == 0)
-    try {
-      segments[0].populate(0, bytes);
-    } catch (const Error&) {
-      code = 1;
-    }
-  check_mpi(MPI_Bcast(&code, 1, MPI_INT, 0, group), "node channel: memory");
-  expect(code == 0, Status::OUT_OF_MEMORY, "node channel: /dev/shm has no room for ", bytes, " bytes");
-  return std::move(segments[0]);
-}
-
 } // namespace
 
 std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, const std::string& name,
@@ -74,10 +56,10 @@ std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, const std::
   int rank = 0, size = 0;
   MPI_Comm_rank(group, &rank);
   MPI_Comm_size(group, &size);
-  std::vector<std::uint64_t> tokens(static_cast<std::size_t>(size));
-  const std::uint64_t own = node::process_token();
-  check_mpi(MPI_Allgather(&own, 1, MPI_UINT64_T, tokens.data(), 1, MPI_UINT64_T, group), name + ": tokens");
-  node::Segment segment = share_channel(group, rank, size);
+  std::vector<std::uint64_t> tokens = node::gather_tokens(group);
+  // Zero pages are a valid beginning of a channel: nothing published, nothing failed.
+  const std::int64_t bytes = rank == 0 ? node::Channel::bytes(size) : 0;
+  node::Segment segment = std::move(node::share(group, bytes, bytes).front());
   const node::Channel channel(segment.data(), rank, size);
   return std::make_shared<NodeCommunicator>(
       std::make_shared<impl::NodeGroup>(name, std::move(segment), std::move(tokens), channel, std::move(arena)), name);

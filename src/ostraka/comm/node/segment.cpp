@@ -76,7 +76,8 @@ void Segment::populate(std::int64_t begin, std::int64_t end) {
     return;
   const int code = posix_fallocate(file_, begin, end - begin);
   expect(code == 0, Status::OUT_OF_MEMORY, "shared memory: ", end - begin,
-         " bytes could not be taken from /dev/shm, which has ", free_shared_memory(), " free: ", std::strerror(code));
+         " bytes could not be taken from /dev/shm, which has ", free_shared_memory(), " free: ", std::strerror(code),
+         " (OSTRAKA_BACKEND=mpi does without)");
 }
 
 void Segment::unlink() { shm_unlink(name_.c_str()); }
@@ -131,7 +132,7 @@ std::optional<Error> error_of(Body&& body) {
 
 } // namespace
 
-std::vector<Segment> share(MPI_Comm group, std::int64_t bytes) {
+std::vector<Segment> share(MPI_Comm group, std::int64_t bytes, std::int64_t populated) {
   int rank = 0, size = 0;
   MPI_Comm_rank(group, &rank);
   MPI_Comm_size(group, &size);
@@ -153,6 +154,7 @@ std::vector<Segment> share(MPI_Comm group, std::int64_t bytes) {
         if (peer != rank && entry.bytes > 0)
           segments[static_cast<std::size_t>(peer)] = Segment::open(entry.name.data(), entry.bytes);
       }
+      segments[static_cast<std::size_t>(rank)].populate(0, populated);
     });
   try {
     agree(group, error);

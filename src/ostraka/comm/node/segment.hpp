@@ -47,9 +47,9 @@ private:
   std::int64_t bytes_ = 0;
 };
 
-/// Every rank of `group` contributes a segment of `bytes` (none for 0) and maps those of all. Collective; a failure
-/// anywhere throws OUT_OF_MEMORY everywhere.
-std::vector<Segment> share(MPI_Comm group, std::int64_t bytes);
+/// Every rank of `group` contributes a segment of `bytes` (none for 0), the first `populated` of which have pages, and
+/// maps those of all. Collective; a failure anywhere throws OUT_OF_MEMORY everywhere.
+std::vector<Segment> share(MPI_Comm group, std::int64_t bytes, std::int64_t populated = 0);
 
 /// Bytes that /dev/shm has free.
 std::int64_t free_shared_memory();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/comm/backend.hpp>
-#include <ostraka/comm/impl/own_transfers.hpp>
+#include <ostraka/comm/impl/copy_transfers.hpp>
+#include <ostraka/comm/self/self_communicator.hpp>
 
 #include <cstring>
 
@@ -29,7 +29,7 @@ public:
   Exchange(Operand in, std::vector<Transfer> sends, Operand out, std::vector<Transfer> receives, std::int64_t width)
       : in_(std::move(in)), sends_(std::move(sends)), out_(std::move(out)), receives_(std::move(receives)),
         width_(width) {}
-  void start() override { impl::copy_own(0, in_.data(), sends_, out_.data(), receives_, width_); }
+  void start() override { impl::copy_transfers(in_.data(), sends_, 0, out_.data(), receives_, 0, width_); }
   bool test() override { return true; }
 
 private:

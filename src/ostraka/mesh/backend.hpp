@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the back ends offer to the mesh: communicators and the arenas that fit them.
+// Which back end a group of ranks gets, and the arenas that fit it.
 #pragma once
 
 #include <ostraka/comm/communicator.hpp>
@@ -10,11 +10,11 @@
 #include <memory>
 #include <string>
 
-namespace ostraka::comm {
+namespace ostraka::mesh {
 
 /// Equal on all ranks of a mesh.
 struct Settings {
-  MpiSettings mpi;
+  comm::MpiSettings mpi;
   bool shares_nodes = false; ///< the node back end, where ranks share a node
   int ranks_per_node = 0;    ///< of pretend nodes; 0: real ones
 
@@ -24,13 +24,10 @@ struct Settings {
   std::int64_t hash() const;
 };
 
-/// A group of this process alone: copies, no message passing.
-OSTRAKA_API std::shared_ptr<Communicator> make_self_communicator(std::string name);
-
 /// The node of this rank and the arena that its ranks share; node is null where nothing is shared, with one line in the
 /// log where /dev/shm was the reason. Collective over `group`.
 struct Home {
-  std::shared_ptr<const Node> node;
+  std::shared_ptr<const comm::Node> node;
   std::shared_ptr<memory::Arena> arena;
 };
 OSTRAKA_API Home make_home(MPI_Comm group, const Settings& settings);
@@ -39,7 +36,7 @@ OSTRAKA_API Home make_home(MPI_Comm group, const Settings& settings);
 OSTRAKA_API std::shared_ptr<memory::Arena> make_arena(const Home& home);
 
 /// The back end that fits: one rank, ranks of one node, or any. Takes over `group`. Collective over `group`.
-OSTRAKA_API std::shared_ptr<Communicator> make_communicator(MPI_Comm group, const std::string& name, const Home& home,
-                                                            const Settings& settings);
+OSTRAKA_API std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name,
+                                                                  const Home& home, const Settings& settings);
 
-} // namespace ostraka::comm
+} // namespace ostraka::mesh

@@ -3,12 +3,13 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/hash.hpp>
 #include <ostraka/base/log.hpp>
-#include <ostraka/comm/backend.hpp>
 #include <ostraka/comm/node/node_arena.hpp>
 #include <ostraka/comm/node/node_communicator.hpp>
 #include <ostraka/comm/node/segment.hpp>
+#include <ostraka/comm/self/self_communicator.hpp>
+#include <ostraka/mesh/backend.hpp>
 
-namespace ostraka::comm {
+namespace ostraka::mesh {
 
 namespace {
 
@@ -18,7 +19,7 @@ constexpr std::int64_t least_shared_memory = std::int64_t{1} << 28;
 } // namespace
 
 Settings Settings::from_environment() {
-  return {MpiSettings::from_environment(), environment::backend() == environment::Backend::node,
+  return {comm::MpiSettings::from_environment(), environment::backend() == environment::Backend::node,
           environment::ranks_per_node()};
 }
 
@@ -28,14 +29,14 @@ std::int64_t Settings::hash() const {
 
 Home make_home(MPI_Comm group, const Settings& settings) {
   if (settings.shares_nodes) {
-    auto node = std::make_shared<const Node>(group, settings.ranks_per_node);
+    auto node = std::make_shared<const comm::Node>(group, settings.ranks_per_node);
     if (node->size() > 1)
       try {
-        std::int64_t free = node::free_shared_memory(); // as rank 0 of the node sees it
-        check_mpi(MPI_Bcast(&free, 1, MPI_INT64_T, 0, node->ranks()), "node: free memory");
+        std::int64_t free = comm::node::free_shared_memory(); // as rank 0 of the node sees it
+        comm::check_mpi(MPI_Bcast(&free, 1, MPI_INT64_T, 0, node->ranks()), "node: free memory");
         expect(free >= least_shared_memory * node->size(), Status::OUT_OF_MEMORY, "/dev/shm has ", free,
                " bytes free for ", node->size(), " ranks");
-        auto arena = node::make_node_arena(node->ranks());
+        auto arena = comm::node::make_node_arena(node->ranks());
         return {std::move(node), std::move(arena)};
       } catch (const Error& error) {
         if (error.status() != Status::OUT_OF_MEMORY)
@@ -47,22 +48,22 @@ Home make_home(MPI_Comm group, const Settings& settings) {
 }
 
 std::shared_ptr<memory::Arena> make_arena(const Home& home) {
-  return home.node != nullptr ? node::make_node_arena(home.node->ranks()) : memory::make_host_arena();
+  return home.node != nullptr ? comm::node::make_node_arena(home.node->ranks()) : memory::make_host_arena();
 }
 
-std::shared_ptr<Communicator> make_communicator(MPI_Comm group, const std::string& name, const Home& home,
-                                                const Settings& settings) {
+std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name, const Home& home,
+                                                      const Settings& settings) {
   int size = 0;
   MPI_Comm_size(group, &size);
   if (size == 1) {
     MPI_Comm_free(&group); // a group of one needs no messages
-    return make_self_communicator(name);
+    return comm::make_self_communicator(name);
   }
-  if (!settings.shares_nodes || !share_a_node(group, home.node.get()))
-    return make_mpi_communicator(group, name, settings.mpi);
-  auto communicator = make_node_communicator(group, name, home.arena);
+  if (!settings.shares_nodes || !comm::share_a_node(group, home.node.get()))
+    return comm::make_mpi_communicator(group, name, settings.mpi);
+  auto communicator = comm::make_node_communicator(group, name, home.arena);
   MPI_Comm_free(&group);
   return communicator;
 }
 
-} // namespace ostraka::comm
+} // namespace ostraka::mesh
