@@ -50,9 +50,12 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
 FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
   mesh::Communicators communicators = mesh->make_communicators("fsdp context");
   auto arena = mesh->make_arena();
-  const auto placements = placements_of(config.recipe, mesh->dims(), config.reduction);
+  auto shared = mesh->make_shared_memory();
+  RecipePlacements placements = placements_of(config.recipe, mesh->dims(), config.reduction);
+  if (shared != nullptr) // one writer per byte: what would be updated on every rank is cut among them
+    placements.optimizer = layout::Placements(mesh->dims(), layout::shard());
   resources_ = std::make_shared<Resources>(
-      Resources{std::move(mesh), config, placements, std::move(communicators), arena,
+      Resources{std::move(mesh), config, placements, std::move(communicators), arena, std::move(shared),
                 runtime::make_host_compute_stream(), runtime::make_host_queue("gather"),
                 runtime::make_host_queue("reduce"), GradientSlots(arena, config.gradient_slots)});
 }
@@ -99,6 +102,8 @@ void FsdpContext::finalize() {
   forward_order_.expect_first(order);
   std::reverse(order.begin(), order.end());
   backward_order_.expect_first(order);
+  if (resources_->shared != nullptr)
+    resources_->shared->start();
   is_finalized_ = true;
 }
 
@@ -116,19 +121,14 @@ void FsdpContext::check_or_broadcast_replicas() {
     return;
   for (const auto& module : modules_)
     for (const auto& group : module->groups()) {
-      const buffer::DBuffer& weight = group->main_weight();
       if (resources_->config.broadcast) {
-        all.broadcast(*resources_->compute, {weight.storage(), weight.byte_offset()}, weight.bytes(), 0);
-        group->refresh();
+        group->weights().broadcast();
         continue;
       }
-      for (int i = 0; i < group->layout().num_tensors(); ++i) {
-        const buffer::TensorRange range = weight.tensor_range(i);
-        const auto bytes = static_cast<std::size_t>(range.count * size_of(weight.dtype()));
-        comm::agree_on_value(all, Hash().bytes(range.data, bytes).value(),
+      for (int i = 0; i < group->layout().num_tensors(); ++i)
+        comm::agree_on_value(all, group->weights().replica_hash(i),
                              "finalize: values of the replicated parameter '" + group->full_name(i) +
                                  "' (set the same on every rank, or ask for broadcast)");
-      }
     }
 }
 

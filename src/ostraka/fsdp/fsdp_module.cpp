@@ -83,7 +83,7 @@ void FsdpModule::set_parameter(const std::string& parameter, const void* data, s
          layout::to_string(place.group->specs()[place.index].shape), " has ", expected, " elements, found ", count);
   expect(dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16, Status::TYPE_MISMATCH, "set_parameter: '",
          place.group->full_name(place.index), "': expected f64, f32 or bf16 values, found ", ostraka::name(dtype));
-  place.group->set(place.index, data, count, dtype);
+  place.group->weights().set(place.index, data, count, dtype);
 }
 
 // --- hooks
@@ -168,7 +168,7 @@ const void* FsdpModule::parameter(const std::string& parameter, DType dtype) con
          "post_backward");
   expect(dtype == group->compute_dtype(), Status::TYPE_MISMATCH, "parameter '", group->full_name(index),
          "': handed out as ", ostraka::name(group->compute_dtype()), ", asked for ", ostraka::name(dtype));
-  return group->whole_weight(index);
+  return group->weights().whole(index);
 }
 
 FsdpModule::Gradient FsdpModule::gradient(const std::string& parameter, DType dtype) {
@@ -240,17 +240,17 @@ void FsdpModule::check_not_in_use(const char* operation) const {
 
 void FsdpModule::unshard_groups() {
   for (const auto& group : groups_)
-    group->unshard();
+    group->weights().unshard();
 }
 
 void FsdpModule::wait_unsharded() {
   for (const auto& group : groups_)
-    group->wait_unsharded();
+    group->weights().wait_unsharded();
 }
 
 void FsdpModule::reshard_groups() {
   for (const auto& group : groups_)
-    group->reshard();
+    group->weights().reshard();
 }
 
 void FsdpModule::complete_gradients() {

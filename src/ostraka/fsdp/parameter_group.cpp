@@ -33,11 +33,6 @@ buffer::LayoutPtr plan_layout(const std::vector<ParameterSpec>& specs, int segme
   return std::make_shared<layout::GlobalLayout>(layout::build_flat(std::move(shapes), segments, alignment));
 }
 
-bool is_replicated(const layout::Placements& placements) {
-  return std::all_of(placements.begin(), placements.end(),
-                     [](const auto& placement) { return placement.is_replicate(); });
-}
-
 } // namespace
 
 ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name,
@@ -52,29 +47,20 @@ ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string
          name(main));
   const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
   const RecipePlacements& placements = resources_->placements;
-  const layout::Placements everywhere(mesh->dims(), layout::replicate());
   layout_ = plan_layout(specs_, mesh->size(), alignment_of(storage, compute_dtype_, main));
   const std::string name =
       full_name(0) + (specs_.size() > 1 ? " and " + std::to_string(specs_.size() - 1) + " more" : "");
 
-  main_weight_ = DBuffer(mesh, placements.optimizer, layout_, main, {arena, Kind::parameters});
-  model_weight_ = main == storage && placements.parameter == placements.optimizer
-                      ? main_weight_
-                      : DBuffer(mesh, placements.parameter, layout_, storage, {arena, Kind::parameters});
-  gathered_ = is_replicated(placements.parameter)
-                  ? model_weight_
-                  : DBuffer(mesh, everywhere, layout_, storage, {arena, Kind::transient, false});
-  whole_ = storage == compute_dtype_
-               ? gathered_
-               : DBuffer(mesh, everywhere, layout_, compute_dtype_, {arena, Kind::transient, false});
-  for (DBuffer* buffer : {&main_weight_, &model_weight_, &gathered_, &whole_})
-    buffer->set_name(name);
+  weights_ = make_weights(resources_, layout_, {storage, compute_dtype_, main}, name);
   if (!is_trainable())
     return;
-  main_gradient_ = DBuffer(mesh, placements.optimizer, layout_, main, {arena, Kind::gradients});
+  const layout::Placements& kept = has_persistent_partial() ? placements.gradient : placements.optimizer;
+  main_gradient_ = DBuffer(mesh, kept, layout_, main, {arena, Kind::gradients});
   main_gradient_.set_name("gradient of " + name);
-  if (has_persistent_partial())
-    partial_ = main_gradient_.view(placements.gradient);
+  if (!has_persistent_partial())
+    return;
+  partial_ = main_gradient_;
+  main_gradient_ = partial_.view(placements.optimizer);
 }
 
 bool ParameterGroup::has_persistent_partial() const {
@@ -85,59 +71,6 @@ bool ParameterGroup::has_persistent_partial() const {
 std::int64_t ParameterGroup::slot_bytes() const {
   return is_trainable() && !has_persistent_partial() ? layout_->size() * size_of(compute_dtype_) : 0;
 }
-
-// --- weights
-
-void ParameterGroup::set(int index, const void* data, std::int64_t count, DType dtype) {
-  wait_unsharded(); // a gather ahead may be sending these weights
-  main_weight_.copy_from(index, data, count, dtype);
-  refresh();
-}
-
-void ParameterGroup::refresh() {
-  if (!model_weight_.is_alias_of(main_weight_))
-    buffer::cast(main_weight_, model_weight_, *resources_->compute);
-  ++version_;
-}
-
-void ParameterGroup::unshard() {
-  if (is_unsharded_ && whole_version_ == version_)
-    return;
-  reshard(); // a stale copy
-  runtime::Stream& gather = *resources_->gather;
-  gather.wait(resources_->compute->record()); // sees what the optimizer wrote
-  if (!gathered_.is_alias_of(model_weight_)) {
-    gathered_.storage()->reallocate();
-    buffer::redistribute(model_weight_, gathered_, gather, resources_->communicators);
-  }
-  if (!whole_.is_alias_of(gathered_)) {
-    whole_.storage()->reallocate();
-    buffer::cast(gathered_, whole_, gather);
-  }
-  unsharded_ = gather.record();
-  is_unsharded_ = true;
-  whole_version_ = version_;
-}
-
-void ParameterGroup::wait_unsharded() {
-  if (!is_unsharded_)
-    return;
-  resources_->compute->wait(unsharded_);
-  if (!whole_.is_alias_of(gathered_) && !gathered_.is_alias_of(model_weight_))
-    gathered_.release_storage();
-}
-
-void ParameterGroup::reshard() {
-  if (!is_unsharded_)
-    return;
-  wait_unsharded(); // memory that a gather writes must not go back to the arena
-  for (DBuffer* whole : {&gathered_, &whole_})
-    if (!whole->is_alias_of(model_weight_))
-      whole->release_storage();
-  is_unsharded_ = false;
-}
-
-const void* ParameterGroup::whole_weight(int index) const { return whole_.tensor_range(index).data; }
 
 // --- gradients
 
@@ -215,15 +148,15 @@ buffer::NamedState ParameterGroup::named_state() {
   buffer::NamedState state;
   for (std::size_t i = 0; i < specs_.size(); ++i)
     state.tensor_names.push_back(full_name(static_cast<int>(i)));
-  state.main_weight = main_weight_;
+  state.main_weight = weights_->main();
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
   state.has_gradient = [self] { return self->has_gradient(); };
   state.before_update = [self] {
     self->check_not_in_use();
-    self->wait_unsharded(); // a gather ahead may be sending these weights
+    self->weights_->begin_update();
   };
-  state.refresh = [self] { self->refresh(); };
+  state.refresh = [self] { self->weights_->refresh(); };
   return state;
 }
 

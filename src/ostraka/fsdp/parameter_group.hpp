@@ -7,6 +7,7 @@
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/named_state.hpp>
 #include <ostraka/fsdp/resources.hpp>
+#include <ostraka/fsdp/weights.hpp>
 
 #include <memory>
 #include <optional>
@@ -33,24 +34,12 @@ public:
   bool is_trainable() const { return specs_.front().trainable; }
   /// The type in which whole weights are handed out and gradients are taken.
   DType compute_dtype() const { return compute_dtype_; }
-  DType main_dtype() const { return main_weight_.dtype(); }
+  DType main_dtype() const { return weights_->main().dtype(); }
   /// Bytes that a gradient slot needs for this group.
   std::int64_t slot_bytes() const;
 
-  // --- weights
-  const buffer::DBuffer& main_weight() const { return main_weight_; }
-  void set(int index, const void* data, std::int64_t count, DType dtype);
-  /// main weight -> model weight; gathered copies become stale.
-  void refresh();
-
-  /// Queues the gather unless the whole weights are there and fresh.
-  void unshard();
-  /// Waits (on the compute stream) until the whole weights can be read.
-  void wait_unsharded();
-  /// Lets the whole weights go.
-  void reshard();
-  bool is_unsharded() const { return is_unsharded_; }
-  const void* whole_weight(int index) const;
+  Weights& weights() { return *weights_; }
+  const Weights& weights() const { return *weights_; }
 
   // --- gradients
   struct Gradient {
@@ -88,14 +77,7 @@ private:
   buffer::LayoutPtr layout_;
   DType compute_dtype_;
 
-  buffer::DBuffer main_weight_;
-  buffer::DBuffer model_weight_; ///< is main_weight_ when their types agree
-  buffer::DBuffer gathered_;     ///< whole, storage type; is model_weight_ when that is replicated
-  buffer::DBuffer whole_;        ///< whole, compute type; is gathered_ when the types agree
-  bool is_unsharded_ = false;
-  std::int64_t version_ = 0;        ///< of the model weight
-  std::int64_t whole_version_ = -1; ///< of what was gathered last
-  runtime::Event unsharded_;
+  std::unique_ptr<Weights> weights_;
 
   buffer::DBuffer main_gradient_; ///< placements of the optimizer
   buffer::DBuffer partial_;       ///< whole, not reduced: a slot, or main_gradient_ where gradients stay Partial

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/comm/node/shared_memory.hpp>
 #include <ostraka/fsdp/gradient_slots.hpp>
 #include <ostraka/fsdp/recipe.hpp>
 #include <ostraka/mesh/device_mesh.hpp>
@@ -18,6 +19,7 @@ struct Resources {
   RecipePlacements placements;
   mesh::Communicators communicators; ///< of this context alone
   std::shared_ptr<memory::Arena> arena;
+  std::shared_ptr<comm::SharedMemory> shared; ///< of whole weights; null where ranks do not share a node
   std::shared_ptr<runtime::Stream> compute;
   std::shared_ptr<runtime::Stream> gather;
   std::shared_ptr<runtime::Stream> reduce;

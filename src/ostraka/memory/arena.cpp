@@ -13,7 +13,7 @@ namespace ostraka::memory {
 
 Arena::Block Arena::allocate(std::int64_t bytes, Kind kind) {
   Block block;
-  block.bytes = round_up(bytes, alignment, "arena: bytes");
+  block.bytes = round_up(bytes, granularity_, "arena: bytes");
   Space& in = space(kind);
   auto offset = in.free.allocate(block.bytes);
   if (!offset) {

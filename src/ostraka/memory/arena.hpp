@@ -27,12 +27,12 @@ struct Usage {
 
 class OSTRAKA_API Arena {
 public:
-  /// Every block starts at a multiple of this many bytes.
+  /// Every block starts at a multiple of this many bytes, or of what the arena itself asks for.
   static constexpr std::int64_t alignment = 64;
 
   struct Block {
     std::byte* data = nullptr;
-    std::int64_t bytes = 0; ///< rounded up to the alignment
+    std::int64_t bytes = 0; ///< rounded up to the granularity of the arena
     std::int64_t offset = 0;
   };
 
@@ -53,6 +53,8 @@ public:
   int growths() const { return growths_; }
 
 protected:
+  explicit Arena(std::int64_t granularity = alignment) : granularity_(granularity) {}
+
   /// Address space for `bytes` at most, usable after commit(); given back by the destructor of the concrete arena.
   struct AddressSpace {
     std::byte* data = nullptr;
@@ -72,6 +74,7 @@ private:
   Space& space(Kind kind) { return spaces_[kind == Kind::transient ? 1 : 0]; }
   void grow(Space& space, std::int64_t bytes);
 
+  std::int64_t granularity_; ///< a multiple of the alignment
   std::array<Space, 2> spaces_;
   std::array<Usage, num_kinds> usage_{};
   int growths_ = 0;

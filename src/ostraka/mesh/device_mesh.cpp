@@ -131,6 +131,11 @@ bool DeviceMesh::is_congruent(const DeviceMesh& other) const {
   return result == MPI_IDENT || result == MPI_CONGRUENT;
 }
 
+std::shared_ptr<comm::SharedMemory> DeviceMesh::make_shared_memory() const {
+  const bool is_one_node = home_.node != nullptr && home_.node->size() == size_;
+  return is_one_node ? std::make_shared<comm::SharedMemory>(home_.node->ranks()) : nullptr;
+}
+
 void DeviceMesh::require_axis(int axis) const {
   expect(axis >= 0 && axis < dims(), Status::INVALID_ARGUMENT, "mesh: expected an axis from 0 to ", dims() - 1,
          ", found ", axis);

@@ -4,6 +4,7 @@
 
 #include <ostraka/base/export.hpp>
 #include <ostraka/comm/communicator.hpp>
+#include <ostraka/comm/node/shared_memory.hpp>
 #include <ostraka/layout/global_layout.hpp>
 #include <ostraka/memory/arena.hpp>
 #include <ostraka/memory/scratch.hpp>
@@ -71,6 +72,8 @@ public:
 
   /// A new arena that fits the communicators. Collective over the mesh.
   std::shared_ptr<memory::Arena> make_arena() const { return mesh::make_arena(home_); }
+  /// New memory that all ranks share, or null where they do not stand on one node. Collective over the mesh.
+  std::shared_ptr<comm::SharedMemory> make_shared_memory() const;
 
 private:
   DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names);

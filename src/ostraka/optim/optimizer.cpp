@@ -113,9 +113,9 @@ DBuffer& Optimizer::state_buffer(NamedState& state, const char* name) {
   const auto found = state.state.find(name);
   if (found != state.state.end())
     return found->second;
-  const DBuffer& weight = state.main_weight;
-  return state.state[name] = DBuffer(weight.mesh(), weight.placements(), weight.layout(), weight.dtype(),
-                                     {weight.storage()->arena(), memory::Kind::optimizer_state});
+  const DBuffer& like = state.main_gradient; // weights may stand in memory that others share
+  return state.state[name] = DBuffer(like.mesh(), like.placements(), like.layout(), like.dtype(),
+                                     {like.storage()->arena(), memory::Kind::optimizer_state});
 }
 
 std::unique_ptr<Optimizer> make_adamw(std::vector<NamedState> states, const AdamWConfig& config) {

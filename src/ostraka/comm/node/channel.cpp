@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/comm/node/channel.hpp>
 
-#include <cstring>
-
 namespace ostraka::comm::node {
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free, "atomics in shared memory must not need locks");
@@ -37,21 +35,6 @@ bool Channel::all_finished(std::int64_t sequence) const {
     if (slot(k, sequence).finished.load(std::memory_order_acquire) < sequence + 1)
       return false;
   return true;
-}
-
-void Channel::fail_all(const std::string& cause) noexcept {
-  int none = 0;
-  if (!failure().state.compare_exchange_strong(none, 1))
-    return; // the first cause counts
-  failure().rank = rank_;
-  std::strncpy(failure().cause.data(), cause.c_str(), failure().cause.size() - 1);
-  failure().state.store(2, std::memory_order_release);
-}
-
-void Channel::expect_alive() const {
-  if (failure().state.load(std::memory_order_acquire) != 2)
-    return;
-  fail(Status::FAILED, "rank ", failure().rank, " of the group gave up: ", failure().cause.data());
 }
 
 } // namespace ostraka::comm::node

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <ostraka/comm/impl/record.hpp>
+#include <ostraka/comm/node/failure.hpp>
 #include <ostraka/comm/node/location.hpp>
 
 #include <array>
@@ -49,8 +50,8 @@ public:
   std::byte* inline_data(int rank, std::int64_t sequence) const { return slot(rank, sequence).data.data(); }
 
   /// Tells the peers that this rank has given up; expect_alive() throws FAILED with the first cause told.
-  void fail_all(const std::string& cause) noexcept;
-  void expect_alive() const;
+  void fail_all(const std::string& cause) noexcept { failure().tell(rank_, cause); }
+  void expect_alive() const { failure().expect_none(); }
 
 private:
   static constexpr std::int64_t slots = 16; ///< operations of a rank in flight
@@ -60,11 +61,6 @@ private:
     std::atomic<std::int64_t> finished;  ///< likewise
     Notice notice;
     alignas(64) std::array<std::byte, inline_bytes> data;
-  };
-  struct alignas(128) Failure {
-    std::atomic<int> state; ///< 0 none, 1 being written, 2 told
-    int rank;
-    std::array<char, 1000> cause;
   };
 
   Slot& slot(int rank, std::int64_t sequence) const {

@@ -102,7 +102,11 @@ std::shared_ptr<memory::Arena> make_node_arena(MPI_Comm node) {
   // Addresses for twice the even share of the machine's memory, in each of the two spaces.
   const std::int64_t memory = sysconf(_SC_PHYS_PAGES) * page();
   const std::int64_t bytes = std::max<std::int64_t>(4 * (memory / size), std::int64_t{1} << 32);
-  return std::make_shared<NodeArena>(id, std::move(tokens), share(node, bytes / page() * page()), rank);
+  std::vector<Segment> segments = share(node, bytes / page() * page());
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank)
+      segments[static_cast<std::size_t>(peer)].close_file();
+  return std::make_shared<NodeArena>(id, std::move(tokens), std::move(segments), rank);
 }
 
 std::optional<Location> locate(const void* address) {

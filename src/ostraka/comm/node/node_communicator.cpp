@@ -58,8 +58,9 @@ std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, const std::
   MPI_Comm_size(group, &size);
   std::vector<std::uint64_t> tokens = node::gather_tokens(group);
   // Zero pages are a valid beginning of a channel: nothing published, nothing failed.
-  const std::int64_t bytes = rank == 0 ? node::Channel::bytes(size) : 0;
-  node::Segment segment = std::move(node::share(group, bytes, bytes).front());
+  const std::int64_t bytes = node::Channel::bytes(size);
+  node::Segment segment = node::share_one(group, bytes, bytes);
+  segment.close_file();
   const node::Channel channel(segment.data(), rank, size);
   return std::make_shared<NodeCommunicator>(
       std::make_shared<impl::NodeGroup>(name, std::move(segment), std::move(tokens), channel, std::move(arena)), name);

@@ -52,15 +52,18 @@ Segment Segment::open(const std::string& name, std::int64_t bytes) {
   expect(segment.file_ >= 0, Status::OUT_OF_MEMORY, "shared memory ", name,
          ": could not be opened: ", std::strerror(errno));
   segment.map();
-  close(std::exchange(segment.file_, -1)); // the mapping keeps it
   return segment;
 }
 
 Segment::~Segment() {
   if (data_ != nullptr)
     munmap(data_, static_cast<std::size_t>(bytes_));
+  close_file();
+}
+
+void Segment::close_file() {
   if (file_ >= 0)
-    close(file_);
+    close(std::exchange(file_, -1));
 }
 
 void Segment::map() {
@@ -166,6 +169,12 @@ std::vector<Segment> share(MPI_Comm group, std::int64_t bytes, std::int64_t popu
   if (own.bytes > 0)
     segments[static_cast<std::size_t>(rank)].unlink();
   return segments;
+}
+
+Segment share_one(MPI_Comm group, std::int64_t bytes, std::int64_t populated) {
+  int rank = 0;
+  MPI_Comm_rank(group, &rank);
+  return std::move(share(group, rank == 0 ? bytes : 0, rank == 0 ? populated : 0).front());
 }
 
 } // namespace ostraka::comm::node

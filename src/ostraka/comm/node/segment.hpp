@@ -17,7 +17,7 @@ class Segment {
 public:
   /// The owner's side: `bytes` of addresses, no pages yet. It has a name until unlink(). Throws OUT_OF_MEMORY.
   static Segment create(std::int64_t bytes);
-  /// A peer's side. Throws OUT_OF_MEMORY.
+  /// A peer's side, which may populate(), too. Throws OUT_OF_MEMORY.
   static Segment open(const std::string& name, std::int64_t bytes);
 
   Segment() = default;
@@ -32,10 +32,12 @@ public:
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
 
-  /// Takes zero-filled pages for [begin, end) from the system, on the caller's memory domain. Owner only. Throws
+  /// Takes zero-filled pages for [begin, end) from the system, on the caller's memory domain. Throws
   /// OUT_OF_MEMORY where /dev/shm is full.
   void populate(std::int64_t begin, std::int64_t end);
   void unlink();
+  /// Ends populate() of this process, since files are few; the mapping stays.
+  void close_file();
 
 private:
   void map();
@@ -50,6 +52,9 @@ private:
 /// Every rank of `group` contributes a segment of `bytes` (none for 0), the first `populated` of which have pages, and
 /// maps those of all. Collective; a failure anywhere throws OUT_OF_MEMORY everywhere.
 std::vector<Segment> share(MPI_Comm group, std::int64_t bytes, std::int64_t populated = 0);
+
+/// One segment of rank 0, which all map and may populate. Likewise collective.
+Segment share_one(MPI_Comm group, std::int64_t bytes, std::int64_t populated = 0);
 
 /// Bytes that /dev/shm has free.
 std::int64_t free_shared_memory();

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/checked.hpp>
+#include <ostraka/comm/node/shared_memory.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ostraka::comm {
+
+namespace {
+
+std::int64_t page() {
+  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+int rank_in(MPI_Comm group) {
+  int rank = 0;
+  MPI_Comm_rank(group, &rank);
+  return rank;
+}
+
+int size_of(MPI_Comm group) {
+  int size = 0;
+  MPI_Comm_size(group, &size);
+  return size;
+}
+
+// Addresses for twice the memory of the machine, since an arena has two spaces.
+std::int64_t address_bytes() {
+  return 2 * std::max<std::int64_t>(sysconf(_SC_PHYS_PAGES) * page(), std::int64_t{1} << 32);
+}
+
+} // namespace
+
+/// Arithmetic on one file that all ranks map. Blocks are whole pages, so that protecting one protects no other.
+class SharedMemory::Arena final : public memory::Arena {
+public:
+  explicit Arena(node::Segment pages) : memory::Arena(page()), pages_(std::move(pages)) {}
+
+  runtime::Device device() const override { return runtime::Device::host; }
+
+  void populate(std::byte* data, std::int64_t bytes) {
+    const std::int64_t begin = data - pages_.data();
+    pages_.populate(begin / page() * page(), round_up(begin + bytes, page(), "shared memory: bytes"));
+  }
+
+protected:
+  AddressSpace reserve() override {
+    const std::int64_t half = pages_.bytes() / 2;
+    return {pages_.data() + half * reserved_spaces_++, half};
+  }
+  void commit(const AddressSpace&, std::int64_t, std::int64_t) override {} // populate() does, each rank its part
+  void poison(std::byte*, std::int64_t) override {}                        // not one rank's to write
+
+private:
+  node::Segment pages_;
+  int reserved_spaces_ = 0;
+};
+
+SharedMemory::SharedMemory(MPI_Comm node)
+    : arena_(std::make_shared<Arena>(node::share_one(node, address_bytes()))),
+      clock_pages_(node::share_one(node, node::Clocks::bytes(size_of(node)), node::Clocks::bytes(size_of(node)))),
+      clocks_(clock_pages_.data(), rank_in(node), size_of(node)) {
+  clock_pages_.close_file();
+}
+
+std::shared_ptr<memory::Arena> SharedMemory::arena() const { return arena_; }
+
+void SharedMemory::populate(std::byte* data, std::int64_t bytes) { arena_->populate(data, bytes); }
+
+void SharedMemory::wait(std::int64_t number, const std::string& region, const char* purpose) {
+  if (!is_started_ || clocks_.first_behind(number) == clocks_.size())
+    return;
+  waiting_ = {number, &region, purpose};
+  const auto is_over = [this] {
+    clocks_.failure().expect_none();
+    return clocks_.first_behind(waiting_.number) == clocks_.size();
+  };
+  try {
+    runtime::wait_until(is_over, purpose);
+  } catch (...) {
+    waiting_ = {};
+    throw;
+  }
+  waiting_ = {};
+}
+
+std::string SharedMemory::pending() const {
+  if (waiting_.number == 0)
+    return {};
+  std::string text = std::string("shared memory: ") + waiting_.purpose + " '" + *waiting_.region + "'";
+  for (int k = 0; k < clocks_.size(); ++k)
+    if (clocks_.now(k) < waiting_.number)
+      text += ", rank " + std::to_string(k) + " of the node is at event " + std::to_string(clocks_.now(k)) + " of " +
+              std::to_string(waiting_.number);
+  return text;
+}
+
+void SharedMemory::expect_same(std::int64_t number, const node::Event& own) const {
+  const int rank = clocks_.first_different(number, own);
+  if (rank == clocks_.size())
+    return;
+  const node::Event other = clocks_.event(rank, number);
+  const auto text = [this](const node::Event& event) {
+    return std::string(event.kind == node::Event::Kind::write ? "an update of '" : "the end of a use of '") +
+           (event.region < regions_.size() ? regions_[event.region] : "?") + "'";
+  };
+  fail(Status::RANKS_DISAGREE, "shared memory: event ", number, " is ", text(own), " here and ", text(other),
+       " on rank ", rank, " of the node; updates and uses of weights must have the same order on all ranks");
+}
+
+std::uint32_t SharedMemory::add_region(std::string name) {
+  regions_.push_back(std::move(name));
+  return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+// --- regions
+
+SharedRegion::SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name)
+    : memory_(std::move(memory)), id_(memory_->add_region(std::move(name))), clock_(memory_->clocks_, id_) {}
+
+void SharedRegion::begin_read() {
+  memory_->wait(clock_.last_write(), name(), "waiting for the update of");
+  if (compared_ == clock_.last_write())
+    return;
+  compared_ = clock_.last_write();
+  memory_->expect_same(compared_, clock_.write_event());
+}
+
+void SharedRegion::end_read() {
+  if (memory_->is_started_)
+    clock_.released();
+}
+
+void SharedRegion::begin_write() { memory_->wait(clock_.last_release(), name(), "waiting for the end of all uses of"); }
+
+void SharedRegion::end_write() {
+  if (memory_->is_started_)
+    clock_.written();
+}
+
+} // namespace ostraka::comm

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a parameter group: at rest, whole while a module runs, and main weights for the optimizer. Either each
+// rank has its part and gathers the whole into memory of its own, or the ranks of a node share one whole copy.
+// Source: spec/megatron_fsdp.md 3.2 - 3.5, design section 3 "Node-shared memory", "Types".
+#pragma once
+
+#include <ostraka/base/export.hpp>
+#include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/fsdp/resources.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace ostraka::fsdp {
+
+/// The types in which weights stand at rest, are handed out and are updated.
+struct WeightTypes {
+  DType storage;
+  DType compute;
+  DType main;
+};
+
+class OSTRAKA_API Weights {
+public:
+  virtual ~Weights() = default;
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
+
+  /// Placements of the optimizer.
+  const buffer::DBuffer& main() const { return main_; }
+
+  /// Copies this rank's part of a whole tensor. On shared memory waits until the peers have let the weights go.
+  virtual void set(int index, const void* data, std::int64_t count, DType dtype) = 0;
+  /// Before main() changes: waits for whoever still reads what main() is made of.
+  virtual void begin_update() = 0;
+  /// main() has changed: model weights follow, and whole copies become stale.
+  virtual void refresh() = 0;
+
+  /// What ranks that hold the same elements compare of tensor `index` before training starts.
+  virtual std::int64_t replica_hash(int index) const = 0;
+  /// The values that rank 0 has set, on all ranks. Collective over the mesh.
+  virtual void broadcast() = 0;
+
+  /// Asks for the whole weights, which may take until wait_unsharded().
+  virtual void unshard() = 0;
+  /// Waits (on the compute stream) until the whole weights can be read, if they were asked for.
+  virtual void wait_unsharded() = 0;
+  /// Lets the whole weights go.
+  virtual void reshard() = 0;
+  bool is_unsharded() const { return is_unsharded_; }
+  /// The whole tensor, compute type.
+  const void* whole(int index) const { return whole_.tensor_range(index).data; }
+
+protected:
+  explicit Weights(std::shared_ptr<Resources> resources) : resources_(std::move(resources)) {}
+
+  std::shared_ptr<Resources> resources_;
+  buffer::DBuffer main_;
+  buffer::DBuffer model_; ///< at rest, storage type; is main_ when types and placements agree
+  buffer::DBuffer whole_; ///< compute type
+  bool is_unsharded_ = false;
+  std::int64_t version_ = 0;        ///< of the model weights
+  std::int64_t whole_version_ = -1; ///< of what was made whole last
+};
+
+/// Those that fit the memory of `resources`, allocated and zero. `name` is for messages. Local.
+std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout,
+                                      const WeightTypes& types, const std::string& name);
+
+} // namespace ostraka::fsdp
