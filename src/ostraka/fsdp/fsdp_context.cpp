@@ -219,6 +219,12 @@ void FsdpContext::end_pass(bool failed) {
   backward_order_.finish();
 }
 
+void FsdpContext::end_for_good(const Error& error) {
+  terminal_cause_ = error.what();
+  if (resources_->shared != nullptr && error.status() != Status::TIME_OUT) // peers run into that by themselves
+    resources_->shared->tell_peers(terminal_cause_);
+}
+
 void FsdpContext::fail_step(const std::string& message) {
   require_finalized("fail_step");
   record_failure(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));

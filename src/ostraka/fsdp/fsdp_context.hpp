@@ -84,6 +84,7 @@ private:
   void prefetch(Order& order);
   void drain_step();
   void end_pass(bool failed);
+  void end_for_good(const Error& error);
 
   // Whether nothing can be communicated any more after `error`.
   bool is_terminal(const Error& error) const {
@@ -115,7 +116,7 @@ void FsdpContext::communicate(Body&& body) {
     body();
   } catch (const Error& error) {
     if (is_terminal(error))
-      terminal_cause_ = error.what();
+      end_for_good(error);
     throw;
   }
 }

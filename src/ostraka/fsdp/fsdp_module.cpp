@@ -249,8 +249,13 @@ void FsdpModule::wait_unsharded() {
 }
 
 void FsdpModule::reshard_groups() {
-  for (const auto& group : groups_)
+  for (const auto& group : groups_) {
+    if (group->weights().were_written())
+      context_.record_failure(Error(Status::INVALID_STATE, "weights of '" + group->full_name(0) +
+                                                               "' and its like were written while module '" + name_ +
+                                                               "' was in use; they are read-only"));
     group->weights().reshard();
+  }
 }
 
 void FsdpModule::complete_gradients() {

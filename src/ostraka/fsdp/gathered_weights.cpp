@@ -41,12 +41,15 @@ public:
   }
 
   void set(int index, const void* data, std::int64_t count, DType dtype) override {
-    wait_unsharded(); // a gather ahead may be sending these weights
+    begin_update();
     main_.copy_from(index, data, count, dtype);
     refresh();
   }
 
-  void begin_update() override { wait_unsharded(); }
+  void begin_update() override {
+    wait_unsharded(); // a gather ahead may be sending these weights
+    forget_whole();
+  }
 
   void refresh() override {
     if (!model_.is_alias_of(main_))
@@ -90,12 +93,14 @@ public:
     resources_->compute->wait(unsharded_);
     if (!whole_.is_alias_of(gathered_) && !gathered_.is_alias_of(model_))
       gathered_.release_storage();
+    remember_whole();
   }
 
   void reshard() override {
     if (!is_unsharded_)
       return;
     wait_unsharded(); // memory that a gather writes must not go back to the arena
+    forget_whole();
     for (DBuffer* whole : {&gathered_, &whole_})
       if (!whole->is_alias_of(model_))
         whole->release_storage();

@@ -17,21 +17,27 @@ namespace {
 using buffer::DBuffer;
 using memory::Kind;
 
+layout::Range own_range(const mesh::DeviceMesh& mesh, const layout::GlobalLayout& layout) {
+  return layout.local_range(layout::Placements(mesh.dims(), layout::shard()), mesh.position());
+}
+
+layout::Range bytes_of(const layout::Range& elements, DType dtype) {
+  return {elements.begin * size_of(dtype), elements.end * size_of(dtype)};
+}
+
 class SharedWeights final : public Weights {
 public:
   SharedWeights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout, const WeightTypes& types,
                 const std::string& name)
-      : Weights(std::move(resources)), region_(resources_->shared, name) {
+      : Weights(std::move(resources)), region_(resources_->shared, name, layout->size() * size_of(types.storage),
+                                               bytes_of(own_range(*resources_->mesh, *layout), types.storage)) {
     const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
-    comm::SharedMemory& shared = *resources_->shared;
     const layout::Placements everywhere(mesh->dims(), layout::replicate());
-    const auto storage =
-        std::make_shared<memory::Storage>(shared.arena(), layout->size() * size_of(types.storage), Kind::parameters);
-    stored_ = DBuffer::from_storage(storage, mesh, everywhere, layout, types.storage);
+    stored_ = DBuffer::from_storage(region_.storage(), mesh, everywhere, layout, types.storage);
     model_ = stored_.view(layout::Placements(mesh->dims(), layout::shard()));
-    if (model_.bytes() > 0)
-      shared.populate(static_cast<std::byte*>(model_.data()), model_.bytes());
-    buffer::fill_zero(model_, *resources_->compute);
+    region_.begin_write();
+    buffer::fill_zero(model_, *resources_->compute); // memory may have been another's
+    region_.end_write();
     main_ = types.main == types.storage
                 ? model_
                 : DBuffer(mesh, model_.placements(), layout, types.main, {arena, Kind::parameters});
@@ -59,10 +65,9 @@ public:
   void begin_update() override { region_.begin_write(); }
 
   void refresh() override {
-    if (!model_.is_alias_of(main_)) {
-      begin_update();
+    begin_update();
+    if (!model_.is_alias_of(main_))
       buffer::cast(main_, model_, *resources_->compute);
-    }
     ++version_;
     region_.end_write();
   }
@@ -76,6 +81,7 @@ public:
       for (int rank = 0; rank < resources_->mesh->size(); ++rank)
         sends.push_back({rank, part_of(rank).begin, part_of(rank).size()});
     const DBuffer& from = initial_.is_valid() ? initial_ : main_;
+    begin_update();
     resources_->communicators.all->exchange(*resources_->compute, {from.storage(), from.byte_offset()},
                                             std::move(sends), {main_.storage(), main_.byte_offset()},
                                             {{0, 0, main_.numel()}}, main_.dtype(), 0, main_.name());
@@ -99,6 +105,7 @@ public:
       whole_.storage()->reallocate();
       buffer::cast(stored_, whole_, *resources_->compute);
       region_.end_read(); // peers may write again
+      remember_whole();
     }
     is_whole_ = true;
   }
@@ -111,6 +118,7 @@ public:
         whole_.release_storage();
     }
     is_unsharded_ = is_whole_ = false;
+    forget_whole();
   }
 
 private:

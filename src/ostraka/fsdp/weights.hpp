@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ostraka::fsdp {
@@ -49,11 +50,17 @@ public:
   /// Lets the whole weights go.
   virtual void reshard() = 0;
   bool is_unsharded() const { return is_unsharded_; }
+  /// Whether somebody has written to the whole weights, as far as OSTRAKA_CHECK=1 lets know.
+  bool were_written() const;
   /// The whole tensor, compute type.
   const void* whole(int index) const { return whole_.tensor_range(index).data; }
 
 protected:
   explicit Weights(std::shared_ptr<Resources> resources) : resources_(std::move(resources)) {}
+
+  /// With OSTRAKA_CHECK=1: what the whole weights are now must not change until forget_whole().
+  void remember_whole();
+  void forget_whole() { remembered_.reset(); }
 
   std::shared_ptr<Resources> resources_;
   buffer::DBuffer main_;
@@ -62,6 +69,11 @@ protected:
   bool is_unsharded_ = false;
   std::int64_t version_ = 0;        ///< of the model weights
   std::int64_t whole_version_ = -1; ///< of what was made whole last
+
+private:
+  std::int64_t hash_whole() const;
+
+  std::optional<std::int64_t> remembered_; ///< hash of the whole weights
 };
 
 /// Those that fit the memory of `resources`, allocated and zero. `name` is for messages. Local.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/checked.hpp>
+#include <ostraka/base/environment.hpp>
 #include <ostraka/comm/node/shared_memory.hpp>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,8 +71,6 @@ SharedMemory::SharedMemory(MPI_Comm node)
 
 std::shared_ptr<memory::Arena> SharedMemory::arena() const { return arena_; }
 
-void SharedMemory::populate(std::byte* data, std::int64_t bytes) { arena_->populate(data, bytes); }
-
 void SharedMemory::wait(std::int64_t number, const std::string& region, const char* purpose) {
   if (!is_started_ || clocks_.first_behind(number) == clocks_.size())
     return;
@@ -119,8 +119,26 @@ std::uint32_t SharedMemory::add_region(std::string name) {
 
 // --- regions
 
-SharedRegion::SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name)
-    : memory_(std::move(memory)), id_(memory_->add_region(std::move(name))), clock_(memory_->clocks_, id_) {}
+SharedRegion::SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name, std::int64_t bytes,
+                           const layout::Range& own)
+    : memory_(std::move(memory)), id_(memory_->add_region(std::move(name))), clock_(memory_->clocks_, id_),
+      storage_(std::make_shared<memory::Storage>(memory_->arena_, bytes, memory::Kind::parameters)), own_(own),
+      is_guarded_(environment::check()) {
+  if (own_.size() > 0)
+    memory_->arena_->populate(storage_->data() + own_.begin, own_.size());
+  permit(false, {0, bytes});
+}
+
+SharedRegion::~SharedRegion() { permit(true, {0, storage_->bytes()}); }
+
+// Pages at the ends of `part` hold bytes of neighbours, too.
+void SharedRegion::permit(bool writes, const layout::Range& part) const {
+  if (!is_guarded_ || part.size() == 0)
+    return;
+  const std::int64_t begin = part.begin / page() * page();
+  mprotect(storage_->data() + begin, static_cast<std::size_t>(part.end - begin),
+           writes ? PROT_READ | PROT_WRITE : PROT_READ);
+}
 
 void SharedRegion::begin_read() {
   memory_->wait(clock_.last_write(), name(), "waiting for the update of");
@@ -135,9 +153,13 @@ void SharedRegion::end_read() {
     clock_.released();
 }
 
-void SharedRegion::begin_write() { memory_->wait(clock_.last_release(), name(), "waiting for the end of all uses of"); }
+void SharedRegion::begin_write() {
+  memory_->wait(clock_.last_release(), name(), "waiting for the end of all uses of");
+  permit(true, own_);
+}
 
 void SharedRegion::end_write() {
+  permit(false, own_);
   if (memory_->is_started_)
     clock_.written();
 }

@@ -5,7 +5,8 @@
 #include <ostraka/base/export.hpp>
 #include <ostraka/comm/node/clocks.hpp>
 #include <ostraka/comm/node/segment.hpp>
-#include <ostraka/memory/arena.hpp>
+#include <ostraka/layout/segments.hpp>
+#include <ostraka/memory/storage.hpp>
 #include <ostraka/runtime/progress.hpp>
 
 #include <mpi.h>
@@ -27,13 +28,8 @@ public:
   int rank() const { return clocks_.rank(); }
   int size() const { return clocks_.size(); }
 
-  /// Its blocks have no pages yet. Allocate and release in the same order on all ranks.
+  /// Of the regions.
   std::shared_ptr<memory::Arena> arena() const;
-  /// Takes pages for `bytes` at `data`, a part of a block, zero when new, on the caller's memory domain. A rank does so
-  /// for the part that it writes; nobody touches a part before all have done so. Throws OUT_OF_MEMORY where /dev/shm is
-  /// full.
-  void populate(std::byte* data, std::int64_t bytes);
-
   /// Set-up is over: from here reads and writes wait for each other. All ranks must have ended set-up before.
   void start() { is_started_ = true; }
   bool is_started() const { return is_started_; }
@@ -67,12 +63,20 @@ private:
   Wait waiting_;
 };
 
-/// A part of it that is read and written as a whole: readers read everything, each rank writes its own bytes. All ranks
-/// make the calls of a region, and of the regions of one memory, in the same order. Begins wait for peers: TIME_OUT,
-/// FAILED when a peer gave up, RANKS_DISAGREE when a peer wrote another region. Before start() nothing waits.
+/// A block of it that is read and written as a whole: readers read everything, each rank writes its own part. All ranks
+/// make regions, and the calls of all regions of one memory, in the same order. Begins wait for peers: TIME_OUT, FAILED
+/// when a peer gave up, RANKS_DISAGREE when a peer wrote another region. Before start() nothing waits. With
+/// OSTRAKA_CHECK=1 a rank that writes other than between begin_write and end_write is stopped by the system (SIGSEGV).
 class OSTRAKA_API SharedRegion {
 public:
-  SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name);
+  /// `bytes` of which this rank writes `own`, whose pages it takes from the system, zero, on the caller's memory
+  /// domain. Local; nobody may read before all ranks have done so. Throws OUT_OF_MEMORY where /dev/shm is full.
+  SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name, std::int64_t bytes, const layout::Range& own);
+  ~SharedRegion();
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  const std::shared_ptr<memory::Storage>& storage() const { return storage_; }
 
   void begin_read();
   void end_read();
@@ -81,11 +85,15 @@ public:
 
 private:
   const std::string& name() const { return memory_->regions_[id_]; }
+  void permit(bool writes, const layout::Range& part) const;
 
   std::shared_ptr<SharedMemory> memory_;
   std::uint32_t id_;
   node::RegionClock clock_;
+  std::shared_ptr<memory::Storage> storage_;
+  layout::Range own_;         ///< bytes
   std::int64_t compared_ = 0; ///< the last write that was found to be everybody's
+  bool is_guarded_;
 };
 
 } // namespace ostraka::comm
