@@ -52,7 +52,7 @@ FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
   auto arena = mesh->make_arena();
   auto shared = mesh->make_shared_memory();
   RecipePlacements placements = placements_of(config.recipe, mesh->dims(), config.reduction);
-  if (shared != nullptr) // one writer per byte: what would be updated on every rank is cut among them
+  if (mesh->shares_nodes()) // each byte has one writer: what every rank would update is cut among them
     placements.optimizer = layout::Placements(mesh->dims(), layout::shard());
   resources_ = std::make_shared<Resources>(
       Resources{std::move(mesh), config, placements, std::move(communicators), arena, std::move(shared),
@@ -102,6 +102,9 @@ void FsdpContext::finalize() {
   forward_order_.expect_first(order);
   std::reverse(order.begin(), order.end());
   backward_order_.expect_first(order);
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      group->weights().end_setup();
   if (resources_->shared != nullptr)
     resources_->shared->start();
   is_finalized_ = true;

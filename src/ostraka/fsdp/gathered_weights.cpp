@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rank has its part of the weights and gathers the whole into memory of its own.
-#include <ostraka/base/hash.hpp>
+// Every rank has its part of the weights and gathers the whole: once for its node into memory that the ranks of the
+// node share, or into memory of its own.
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
@@ -27,23 +27,22 @@ public:
     const RecipePlacements& placements = resources_->placements;
     const layout::Placements everywhere(mesh->dims(), layout::replicate());
     main_ = DBuffer(mesh, placements.optimizer, layout, types.main, {arena, Kind::parameters});
-    model_ = types.main == types.storage && placements.parameter == placements.optimizer
+    model_ = types.main == types.storage
                  ? main_
-                 : DBuffer(mesh, placements.parameter, layout, types.storage, {arena, Kind::parameters});
-    gathered_ = is_replicated(placements.parameter)
+                 : DBuffer(mesh, placements.optimizer, layout, types.storage, {arena, Kind::parameters});
+    const auto& gathers_into = resources_->shared != nullptr ? resources_->shared->arena() : arena;
+    keeps_gathered_ = is_replicated(placements.parameter);
+    gathered_ = is_replicated(placements.optimizer)
                     ? model_
-                    : DBuffer(mesh, everywhere, layout, types.storage, {arena, Kind::transient, false});
+                    : DBuffer(mesh, everywhere, layout, types.storage,
+                              {gathers_into, keeps_gathered_ ? Kind::parameters : Kind::transient, false});
     whole_ = types.storage == types.compute
                  ? gathered_
                  : DBuffer(mesh, everywhere, layout, types.compute, {arena, Kind::transient, false});
     for (DBuffer* buffer : {&main_, &model_, &gathered_, &whole_})
       buffer->set_name(name);
-  }
-
-  void set(int index, const void* data, std::int64_t count, DType dtype) override {
-    begin_update();
-    main_.copy_from(index, data, count, dtype);
-    refresh();
+    if (keeps_gathered_ && !is_replicated(placements.optimizer))
+      initial_ = std::make_unique<InitialValues>(resources_, main_);
   }
 
   void begin_update() override {
@@ -57,24 +56,13 @@ public:
     ++version_;
   }
 
-  std::int64_t replica_hash(int index) const override {
-    const buffer::TensorRange range = main_.tensor_range(index);
-    return Hash().bytes(range.data, static_cast<std::size_t>(range.count * size_of(main_.dtype()))).value();
-  }
-
-  void broadcast() override {
-    resources_->communicators.all->broadcast(*resources_->compute, {main_.storage(), main_.byte_offset()},
-                                             main_.bytes(), 0);
-    refresh();
-  }
-
   void unshard() override {
     if (is_unsharded_ && whole_version_ == version_)
       return;
     reshard(); // a stale copy
     runtime::Stream& gather = *resources_->gather;
     gather.wait(resources_->compute->record()); // sees what the optimizer wrote
-    if (!gathered_.is_alias_of(model_)) {
+    if (!gathered_.is_alias_of(model_) && !(gathered_.is_allocated() && whole_version_ == version_)) {
       gathered_.storage()->reallocate();
       buffer::redistribute(model_, gathered_, gather, resources_->communicators);
     }
@@ -91,8 +79,8 @@ public:
     if (!is_unsharded_)
       return;
     resources_->compute->wait(unsharded_);
-    if (!whole_.is_alias_of(gathered_) && !gathered_.is_alias_of(model_))
-      gathered_.release_storage();
+    if (!whole_.is_alias_of(gathered_))
+      release_gathered();
     remember_whole();
   }
 
@@ -101,14 +89,21 @@ public:
       return;
     wait_unsharded(); // memory that a gather writes must not go back to the arena
     forget_whole();
-    for (DBuffer* whole : {&gathered_, &whole_})
-      if (!whole->is_alias_of(model_))
-        whole->release_storage();
+    release_gathered();
+    if (!whole_.is_alias_of(gathered_))
+      whole_.release_storage();
     is_unsharded_ = false;
   }
 
 private:
-  DBuffer gathered_; ///< whole, storage type; is model_ when that is replicated
+  void release_gathered() {
+    if (!keeps_gathered_)
+      gathered_.release_storage();
+  }
+
+  DBuffer gathered_;                ///< whole, storage type; is model_ where every rank has all of it
+  bool keeps_gathered_ = false;     ///< between uses
+  std::int64_t whole_version_ = -1; ///< of what was gathered last
   runtime::Event unsharded_;
 };
 

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One whole copy of the weights for all ranks of a node: each writes its part in place and reads the rest where it
 // stands, so gathering moves nothing.
-#include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/execute.hpp>
-#include <ostraka/comm/node/shared_memory.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
-#include <ostraka/layout/builders.hpp>
-
-#include <array>
-#include <vector>
 
 namespace ostraka::fsdp::impl {
 
@@ -46,20 +40,8 @@ public:
                  : DBuffer(mesh, everywhere, layout, types.compute, {arena, Kind::transient, false});
     for (DBuffer* buffer : {&main_, &model_, &stored_, &whole_})
       buffer->set_name(name);
-    if (resources_->config.recipe != Recipe::no_shard)
-      return;
-    if (!resources_->config.broadcast)
-      initial_hashes_.resize(static_cast<std::size_t>(layout->num_tensors()));
-    else if (mesh->rank() == 0)
-      initial_ = DBuffer(mesh, everywhere, layout, types.main, {arena, Kind::other});
-  }
-
-  void set(int index, const void* data, std::int64_t count, DType dtype) override {
-    begin_update();
-    main_.copy_from(index, data, count, dtype);
-    refresh();
-    if (!resources_->shared->is_started())
-      keep_initial(index, data, count, dtype);
+    if (resources_->config.recipe == Recipe::no_shard)
+      initial_ = std::make_unique<InitialValues>(resources_, main_);
   }
 
   void begin_update() override { region_.begin_write(); }
@@ -70,23 +52,6 @@ public:
       buffer::cast(main_, model_, *resources_->compute);
     ++version_;
     region_.end_write();
-  }
-
-  // Each rank has written its own part only, so what is compared is what each was given.
-  std::int64_t replica_hash(int index) const override { return initial_hashes_[static_cast<std::size_t>(index)]; }
-
-  void broadcast() override {
-    std::vector<comm::Transfer> sends;
-    if (initial_.is_valid())
-      for (int rank = 0; rank < resources_->mesh->size(); ++rank)
-        sends.push_back({rank, part_of(rank).begin, part_of(rank).size()});
-    const DBuffer& from = initial_.is_valid() ? initial_ : main_;
-    begin_update();
-    resources_->communicators.all->exchange(*resources_->compute, {from.storage(), from.byte_offset()},
-                                            std::move(sends), {main_.storage(), main_.byte_offset()},
-                                            {{0, 0, main_.numel()}}, main_.dtype(), 0, main_.name());
-    initial_ = {};
-    refresh();
   }
 
   void unshard() override {
@@ -122,24 +87,6 @@ public:
   }
 
 private:
-  layout::Range part_of(int rank) const {
-    const std::array sizes{resources_->mesh->size()}, coordinates{rank};
-    return main_.layout()->local_range(main_.placements(), {sizes, coordinates});
-  }
-
-  // Of what this rank was given, other ranks keep other parts.
-  void keep_initial(int index, const void* data, std::int64_t count, DType dtype) {
-    if (initial_.is_valid()) {
-      initial_.copy_from(index, data, count, dtype);
-    } else if (!initial_hashes_.empty()) {
-      const auto alone = std::make_shared<layout::GlobalLayout>(
-          layout::build_flat({main_.layout()->shapes()[index]}, main_.mesh()->size()));
-      DBuffer converted(main_.mesh(), stored_.placements(), alone, main_.dtype(), {resources_->arena, Kind::other});
-      converted.copy_from(0, data, count, dtype);
-      initial_hashes_[index] = Hash().bytes(converted.data(), static_cast<std::size_t>(converted.bytes())).value();
-    }
-  }
-
   /// Whether what is handed out is the shared copy itself.
   bool is_shared() const { return whole_.is_alias_of(stored_); }
 
@@ -147,10 +94,7 @@ private:
   comm::SharedRegion region_;
   bool is_whole_ = false; ///< asked for and waited for
 
-  // Of replicated weights before training: what rank 0 was given, if it decides for all, else [tensor] hashes of what
-  // this rank was given.
-  DBuffer initial_;
-  std::vector<std::int64_t> initial_hashes_;
+  std::int64_t whole_version_ = -1;
 };
 
 } // namespace

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a parameter group: at rest, whole while a module runs, and main weights for the optimizer. Either each
-// rank has its part and gathers the whole into memory of its own, or the ranks of a node share one whole copy.
+// The weights of a parameter group: at rest, whole while a module runs, and main weights for the optimizer. Where all
+// ranks stand on one node they share one whole copy; else the whole is gathered, into memory that the ranks of a node
+// share or a rank has for itself.
 // Source: spec/megatron_fsdp.md 3.2 - 3.5, design section 3 "Node-shared memory", "Types".
 #pragma once
 
 #include <ostraka/base/export.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/fsdp/initial_values.hpp>
 #include <ostraka/fsdp/resources.hpp>
 
 #include <cstdint>
@@ -32,16 +34,18 @@ public:
   const buffer::DBuffer& main() const { return main_; }
 
   /// Copies this rank's part of a whole tensor. On shared memory waits until the peers have let the weights go.
-  virtual void set(int index, const void* data, std::int64_t count, DType dtype) = 0;
+  void set(int index, const void* data, std::int64_t count, DType dtype);
   /// Before main() changes: waits for whoever still reads what main() is made of.
   virtual void begin_update() = 0;
   /// main() has changed: model weights follow, and whole copies become stale.
   virtual void refresh() = 0;
 
-  /// What ranks that hold the same elements compare of tensor `index` before training starts.
-  virtual std::int64_t replica_hash(int index) const = 0;
-  /// The values that rank 0 has set, on all ranks. Collective over the mesh.
-  virtual void broadcast() = 0;
+  /// What ranks that hold, or were given, the same elements compare of tensor `index` before training starts.
+  std::int64_t replica_hash(int index) const;
+  /// The values that rank 0 was given, on all ranks. Collective over the mesh.
+  void broadcast();
+  /// Training starts.
+  void end_setup() { initial_.reset(); }
 
   /// Asks for the whole weights, which may take until wait_unsharded().
   virtual void unshard() = 0;
@@ -49,7 +53,6 @@ public:
   virtual void wait_unsharded() = 0;
   /// Lets the whole weights go.
   virtual void reshard() = 0;
-  bool is_unsharded() const { return is_unsharded_; }
   /// Whether somebody has written to the whole weights, as far as OSTRAKA_CHECK=1 lets know.
   bool were_written() const;
   /// The whole tensor, compute type.
@@ -64,11 +67,11 @@ protected:
 
   std::shared_ptr<Resources> resources_;
   buffer::DBuffer main_;
-  buffer::DBuffer model_; ///< at rest, storage type; is main_ when types and placements agree
+  buffer::DBuffer model_; ///< this rank's part at rest, storage type; is main_ when the types agree
   buffer::DBuffer whole_; ///< compute type
   bool is_unsharded_ = false;
-  std::int64_t version_ = 0;        ///< of the model weights
-  std::int64_t whole_version_ = -1; ///< of what was made whole last
+  std::int64_t version_ = 0;               ///< of the model weights
+  std::unique_ptr<InitialValues> initial_; ///< during set-up, of replicated weights that are cut among the ranks
 
 private:
   std::int64_t hash_whole() const;

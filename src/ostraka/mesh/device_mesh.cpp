@@ -106,6 +106,9 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
     rest /= sizes_[axis];
   }
   home_ = make_home(group_, settings_);
+  int shares = home_.node != nullptr ? 1 : 0;
+  comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, group_), "mesh: nodes");
+  shares_nodes_ = shares != 0;
   communicators_ = make_communicators("mesh");
   if (rank_ == 0)
     log::info("version " OSTRAKA_VERSION_STRING ", " + describe());
@@ -132,8 +135,7 @@ bool DeviceMesh::is_congruent(const DeviceMesh& other) const {
 }
 
 std::shared_ptr<comm::SharedMemory> DeviceMesh::make_shared_memory() const {
-  const bool is_one_node = home_.node != nullptr && home_.node->size() == size_;
-  return is_one_node ? std::make_shared<comm::SharedMemory>(home_.node->ranks()) : nullptr;
+  return home_.node != nullptr ? std::make_shared<comm::SharedMemory>(home_.node->ranks()) : nullptr;
 }
 
 void DeviceMesh::require_axis(int axis) const {

@@ -72,7 +72,9 @@ public:
 
   /// A new arena that fits the communicators. Collective over the mesh.
   std::shared_ptr<memory::Arena> make_arena() const { return mesh::make_arena(home_); }
-  /// New memory that all ranks share, or null where they do not stand on one node. Collective over the mesh.
+  /// Whether some ranks share memory; equal on all ranks.
+  bool shares_nodes() const { return shares_nodes_; }
+  /// New memory that the ranks of this node share, null for a rank that shares none. Collective over the mesh.
   std::shared_ptr<comm::SharedMemory> make_shared_memory() const;
 
 private:
@@ -88,6 +90,7 @@ private:
   std::vector<std::string> names_;
   Settings settings_ = Settings::from_environment(); ///< of all communicators made here
   Home home_;
+  bool shares_nodes_ = false;
   Communicators communicators_;
 };
 

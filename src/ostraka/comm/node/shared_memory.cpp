@@ -40,11 +40,14 @@ std::int64_t address_bytes() {
 /// Arithmetic on one file that all ranks map. Blocks are whole pages, so that protecting one protects no other.
 class SharedMemory::Arena final : public memory::Arena {
 public:
-  explicit Arena(node::Segment pages) : memory::Arena(page()), pages_(std::move(pages)) {}
+  Arena(node::Segment pages, int rank, int size)
+      : memory::Arena(page()), pages_(std::move(pages)), rank_(rank), size_(size) {}
 
   runtime::Device device() const override { return runtime::Device::host; }
 
   void populate(std::byte* data, std::int64_t bytes) {
+    if (bytes == 0)
+      return;
     const std::int64_t begin = data - pages_.data();
     pages_.populate(begin / page() * page(), round_up(begin + bytes, page(), "shared memory: bytes"));
   }
@@ -54,16 +57,23 @@ protected:
     const std::int64_t half = pages_.bytes() / 2;
     return {pages_.data() + half * reserved_spaces_++, half};
   }
-  void commit(const AddressSpace&, std::int64_t, std::int64_t) override {} // populate() does, each rank its part
-  void poison(std::byte*, std::int64_t) override {}                        // not one rank's to write
+  // An even part of what is new; of equal segments that is the rank's own.
+  void commit(const AddressSpace& space, std::int64_t committed, std::int64_t bytes) override {
+    const std::int64_t part = round_up((bytes - committed) / size_ + 1, page(), "shared memory: bytes");
+    const std::int64_t begin = std::min(committed + rank_ * part, bytes), end = std::min(begin + part, bytes);
+    populate(space.data + begin, end - begin);
+  }
+  void poison(std::byte*, std::int64_t) override {} // not one rank's to write
 
 private:
   node::Segment pages_;
+  int rank_;
+  int size_;
   int reserved_spaces_ = 0;
 };
 
 SharedMemory::SharedMemory(MPI_Comm node)
-    : arena_(std::make_shared<Arena>(node::share_one(node, address_bytes()))),
+    : arena_(std::make_shared<Arena>(node::share_one(node, address_bytes()), rank_in(node), size_of(node))),
       clock_pages_(node::share_one(node, node::Clocks::bytes(size_of(node)), node::Clocks::bytes(size_of(node)))),
       clocks_(clock_pages_.data(), rank_in(node), size_of(node)) {
   clock_pages_.close_file();
@@ -124,8 +134,7 @@ SharedRegion::SharedRegion(std::shared_ptr<SharedMemory> memory, std::string nam
     : memory_(std::move(memory)), id_(memory_->add_region(std::move(name))), clock_(memory_->clocks_, id_),
       storage_(std::make_shared<memory::Storage>(memory_->arena_, bytes, memory::Kind::parameters)), own_(own),
       is_guarded_(environment::check()) {
-  if (own_.size() > 0)
-    memory_->arena_->populate(storage_->data() + own_.begin, own_.size());
+  memory_->arena_->populate(storage_->data() + own_.begin, own_.size()); // nobody may touch more before all are here
   permit(false, {0, bytes});
 }
 
