@@ -127,8 +127,8 @@ TEST(Channel, TheFirstFailureIsToldToAll) {
   const auto memory = shared_memory(2);
   Channel first(memory.get(), 0, 2), second(memory.get(), 1, 2);
   EXPECT_NO_THROW(first.expect_alive());
-  second.fail_all("the disk is full");
-  first.fail_all("something else");
+  second.fail_all(1, "the disk is full");
+  first.fail_all(0, "something else");
   for (const Channel* channel : {&first, &second})
     try {
       channel->expect_alive();

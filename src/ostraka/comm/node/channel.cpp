@@ -26,6 +26,18 @@ bool Channel::all_published(std::int64_t sequence) const {
   return true;
 }
 
+void Channel::land(std::int64_t sequence) {
+  slot(rank_, sequence).landed.store(sequence + 1, std::memory_order_release);
+}
+
+// Nobody's slot is used again before this rank has finished.
+bool Channel::all_landed(std::int64_t sequence) const {
+  for (int k = 0; k < size_; ++k)
+    if (slot(k, sequence).landed.load(std::memory_order_acquire) != sequence + 1)
+      return false;
+  return true;
+}
+
 void Channel::finish(std::int64_t sequence) {
   slot(rank_, sequence).finished.store(sequence + 1, std::memory_order_release);
 }
@@ -39,11 +51,11 @@ bool Channel::all_finished(std::int64_t sequence) const {
   return true;
 }
 
-void Channel::fail_all(const std::string& cause) noexcept {
+void Channel::fail_all(int number, const std::string& cause) noexcept {
   int none = 0;
   if (!failure().state.compare_exchange_strong(none, 1))
     return; // the first cause counts
-  failure().rank = rank_;
+  failure().number = number;
   std::strncpy(failure().cause.data(), cause.c_str(), failure().cause.size() - 1);
   failure().state.store(2, std::memory_order_release);
 }
@@ -51,7 +63,7 @@ void Channel::fail_all(const std::string& cause) noexcept {
 void Channel::expect_alive() const {
   if (failure().state.load(std::memory_order_acquire) != 2)
     return;
-  fail(Status::FAILED, "rank ", failure().rank, " of the group gave up: ", failure().cause.data());
+  fail(Status::FAILED, "rank ", failure().number, " of the group gave up: ", failure().cause.data());
 }
 
 } // namespace ostraka::comm::node
