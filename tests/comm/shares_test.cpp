@@ -16,6 +16,7 @@ namespace {
 
 using layout::Range;
 using layout::Segments;
+using ostraka::test::rounds;
 
 struct Case {
   std::vector<int> node_of;

@@ -40,14 +40,13 @@ protected:
       : HierarchicalCollective(std::move(line)), out_(std::move(out)), pieces_(pieces), width_(ostraka::size_of(dtype)),
         messages_(line_->all, description, dtype, Tag::share) {}
 
-  Shares shares() const { return {line_->map, pieces_}; }
   layout::Range piece_of(int local) const { return pieces_.range(line_->peers()[static_cast<std::size_t>(local)]); }
 
   void start_gather(const std::byte* piece) {
     is_gathering_ = true;
     for_share(rank(), [&](const Transfer& part, std::byte* place) { messages_.receive(part.peer, place, part.count); });
     const std::int64_t begin = piece_of(rank()).begin;
-    for (const Transfer& part : shares().carriers(line_->rank()))
+    for (const Transfer& part : shares_.carriers(line_->rank()))
       messages_.send(part.peer, piece + (part.offset - begin) * width_, part.count);
   }
 
@@ -73,7 +72,7 @@ protected:
   virtual std::int64_t packed_before(int local) const = 0;
 
   void prepare_landing() {
-    choose_landing(out_.data(), (packed_before(rank()) + shares().share_size(line_->rank())) * width_);
+    choose_landing(out_.data(), (packed_before(rank()) + shares_.share_size(line_->rank())) * width_);
   }
 
   Operand out_;
@@ -86,12 +85,13 @@ private:
   template <class Body>
   void for_share(int local, Body&& body) const {
     std::int64_t position = packed_before(local);
-    for (const Transfer& part : shares().share(line_->peers()[static_cast<std::size_t>(local)])) {
+    for (const Transfer& part : shares_.share(line_->peers()[static_cast<std::size_t>(local)])) {
       body(part, landing(local, part.offset * width_, position * width_));
       position += part.count;
     }
   }
 
+  Shares shares_{line_->map, pieces_};
   Messages messages_;
   bool has_landed_ = false;
 };

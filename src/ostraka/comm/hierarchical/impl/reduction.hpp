@@ -20,7 +20,7 @@ public:
   bool will_send_again() const { return begun_ + round_ < pieces_.largest(); }
 
 private:
-  Shares shares() const { return {line_->map, pieces_, {begun_, begun_ + round_}}; }
+  Shares shares() const { return {line_->map, pieces_, {begun_, begun_ + round_}}; } ///< of this round
   void start_round();
   void finish_round();
   void reduce_inputs(std::int64_t offset, std::int64_t count, std::byte* out);
