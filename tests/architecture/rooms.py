@@ -11,8 +11,8 @@ from pathlib import Path
 # A room includes only rooms of a lower level; rooms of one level do not include each other.
 LEVELS = {"base": 0, "layout": 1, "runtime": 2, "memory": 3, "comm": 4, "mesh": 5, "buffer": 6, "fsdp": 7, "ddp": 7,
           "optim": 7, "checkpoint": 7, "plan": 8}
-MPI_FOLDERS = ("src/ostraka/comm/mpi/", "src/ostraka/comm/node/", "src/ostraka/mesh/", "src/ostraka/checkpoint/",
-               "capi/")
+MPI_FOLDERS = ("src/ostraka/comm/mpi/", "src/ostraka/comm/node/", "src/ostraka/comm/hierarchical/",
+               "src/ostraka/mesh/", "src/ostraka/checkpoint/", "capi/")
 CUDA_FOLDERS = ("src/ostraka/comm/nccl/",)
 KOKKOS_FREE_ROOMS = ("base", "layout", "plan", "capi")
 KOKKOS_HEADERS = ("src/ostraka/buffer/kokkos_view.hpp", "src/ostraka/runtime/kokkos_execution.hpp")

@@ -30,10 +30,10 @@ std::unique_ptr<std::byte, Free> shared_memory(int ranks) {
 
 class Rank {
 public:
-  Rank(std::byte* memory, int rank, int ranks, std::vector<std::vector<std::int64_t>>& inputs)
-      : channel_(memory, rank, ranks), inputs_(inputs), random_(static_cast<unsigned>(rank + 100 * ranks)) {}
+  Rank(std::byte* memory, int rank, int ranks, std::vector<std::vector<std::int64_t>>& data)
+      : channel_(memory, rank, ranks), memory_(data), random_(static_cast<unsigned>(rank + 100 * ranks)) {}
 
-  // Round k: every rank offers values of its own and sums those of all. Two operations are in flight at a time.
+  // Round k: every rank offers values of its own and reads those of all, twice. Two operations are in flight at a time.
   void run() {
     for (int round = 0; round < rounds; ++round) {
       wait([&] { return channel_.can_publish(round); });
@@ -54,7 +54,8 @@ public:
 
 private:
   static std::int64_t value(int rank, int round, int i) { return 1000000 * (rank + 1) + 1000 * round + i; }
-  std::vector<std::int64_t>& input(int rank, int round) { return inputs_[2 * rank + round % 2]; }
+  std::vector<std::int64_t>& input(int rank, int round) { return memory_[4 * rank + round % 2]; }
+  std::vector<std::int64_t>& landing(int rank, int round) { return memory_[4 * rank + 2 + round % 2]; }
 
   void work(int round) {
     wait([&] { return channel_.all_published(round); });
@@ -64,11 +65,24 @@ private:
       for (int i = 0; i < elements; ++i)
         wrong_ += input(peer, round)[i] != value(peer, round, i);
     }
+    fetch(round);
     delay();
     channel_.finish(round);
     wait([&] { return channel_.all_finished(round); });
-    for (std::int64_t& element : input(channel_.rank(), round)) // it is ours again
-      element = -1;
+    for (auto* own : {&input(channel_.rank(), round), &landing(channel_.rank(), round)}) // they are ours again
+      own->assign(elements, -1);
+  }
+
+  // What every rank has for the others only now.
+  void fetch(int round) {
+    for (int i = 0; i < elements; ++i)
+      landing(channel_.rank(), round)[i] = -value(channel_.rank(), round, i);
+    delay();
+    channel_.land(round);
+    wait([&] { return channel_.all_landed(round); });
+    for (int peer = 0; peer < channel_.size(); ++peer)
+      for (int i = 0; i < elements; ++i)
+        wrong_ += landing(peer, round)[i] != -value(peer, round, i);
   }
 
   template <class Condition>
@@ -82,7 +96,7 @@ private:
   }
 
   Channel channel_;
-  std::vector<std::vector<std::int64_t>>& inputs_;
+  std::vector<std::vector<std::int64_t>>& memory_;
   std::mt19937 random_;
   int wrong_ = 0;
 };
@@ -91,12 +105,12 @@ TEST(Channel, NobodyReadsWhatIsNotThereOrOverwritesWhatIsRead) {
   for (const int ranks : {2, 3, 5}) {
     SCOPED_TRACE(std::to_string(ranks) + " ranks");
     const auto memory = shared_memory(ranks);
-    std::vector<std::vector<std::int64_t>> inputs(2 * static_cast<std::size_t>(ranks),
-                                                  std::vector<std::int64_t>(elements));
+    std::vector<std::vector<std::int64_t>> data(4 * static_cast<std::size_t>(ranks),
+                                                std::vector<std::int64_t>(elements));
     std::vector<std::unique_ptr<Rank>> all;
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank)
-      all.push_back(std::make_unique<Rank>(memory.get(), rank, ranks, inputs));
+      all.push_back(std::make_unique<Rank>(memory.get(), rank, ranks, data));
     for (const auto& rank : all)
       threads.emplace_back([&rank] { rank->run(); });
     for (std::thread& thread : threads)
@@ -127,8 +141,8 @@ TEST(Channel, TheFirstFailureIsToldToAll) {
   const auto memory = shared_memory(2);
   Channel first(memory.get(), 0, 2), second(memory.get(), 1, 2);
   EXPECT_NO_THROW(first.expect_alive());
-  second.fail_all("the disk is full");
-  first.fail_all("something else");
+  second.fail_all(1, "the disk is full");
+  first.fail_all(0, "something else");
   for (const Channel* channel : {&first, &second})
     try {
       channel->expect_alive();

@@ -93,8 +93,7 @@ void expect_parts(const Error& error, const std::vector<std::string>& parts) {
 }
 
 /// Every rank makes its call; `deviant` makes the other one.
-void expect_disagreement(const Difference& difference, int deviant, MpiSettings settings) {
-  const auto group = mpi_group("weights", settings);
+void expect_disagreement(const std::shared_ptr<Communicator>& group, const Difference& difference, int deviant) {
   const auto stream = runtime::make_host_compute_stream();
   const Buffers buffers, before;
   const Operand warm = operand(1, 1, DType::f64);
@@ -131,7 +130,9 @@ TEST(Checks, EveryDifferenceIsFoundOnEveryRank) {
     for (const int deviant : {0, ranks - 1})
       for (const MpiSettings settings : {checked, MpiSettings{true, 3}}) {
         SCOPED_TRACE("difference " + std::to_string(k) + " of rank " + std::to_string(deviant) + ", " + text(settings));
-        expect_disagreement(differences[k], deviant, settings);
+        expect_disagreement(mpi_group("weights", settings), differences[k], deviant);
+        const auto node_of = nodes_by([](int r) { return r / 2; });
+        expect_disagreement(hierarchical_group("weights", node_of, settings), differences[k], deviant);
       }
 }
 

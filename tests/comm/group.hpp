@@ -6,6 +6,7 @@
 #include "support/expect_error.hpp"
 #include "support/world.hpp"
 #include <ostraka/comm/communicator.hpp>
+#include <ostraka/comm/hierarchical/hierarchical_communicator.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/node_arena.hpp>
 #include <ostraka/comm/node/node_communicator.hpp>
@@ -55,13 +56,62 @@ inline std::shared_ptr<Communicator> node_group(const std::string& name) {
   return make_node_communicator(MPI_COMM_WORLD, name, node_arena());
 }
 
-/// All back ends that fit; the node has no settings. Collective.
-inline std::vector<std::shared_ptr<Communicator>> all_groups(const std::string& name, MpiSettings settings = plain) {
+/// The ranks on pretend nodes: node_of[rank] is their number. Collective.
+inline std::shared_ptr<Communicator> hierarchical_group(const std::string& name, const std::vector<int>& node_of,
+                                                        MpiSettings settings = plain) {
+  if (node_arena() == nullptr)
+    node_arena() = node::make_node_arena(MPI_COMM_WORLD);
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  return make_hierarchical_communicator(copy, name, NodeMap(node_of), node_arena(), settings);
+}
+
+/// node_of(rank) for all ranks.
+template <class NodeOf>
+std::vector<int> nodes_by(NodeOf&& node_of) {
+  std::vector<int> nodes;
+  for (int r = 0; r < ranks; ++r)
+    nodes.push_back(node_of(r));
+  return nodes;
+}
+
+/// Nodes of two and of three ranks, the last one smaller; ranks dealt out to two nodes; the first or the last rank with
+/// a node for itself; nodes of one to three ranks in no order.
+inline std::vector<std::vector<int>> all_node_maps() {
+  constexpr int unordered[] = {4, 1, 4, 2, 1, 3, 4, 3};
+  return {nodes_by([](int r) { return r / 2; }),
+          nodes_by([](int r) { return r / 3; }),
+          nodes_by([](int r) { return r % 2; }),
+          nodes_by([](int r) { return r == 0 ? 0 : 1; }),
+          nodes_by([](int r) { return r == ranks - 1 ? 0 : 1; }),
+          nodes_by([&](int r) { return unordered[r % 8]; })};
+}
+
+inline std::string text(const std::vector<int>& node_of) {
+  std::string text = "nodes";
+  for (const int node : node_of)
+    text += " " + std::to_string(node);
+  return text;
+}
+
+/// All back ends of one level that fit; the node has no settings. Collective.
+inline std::vector<std::shared_ptr<Communicator>> flat_groups(const std::string& name, MpiSettings settings = plain) {
   std::vector<std::shared_ptr<Communicator>> groups{mpi_group(name, settings)};
   if (ranks == 1)
     groups.push_back(make_self_communicator(name));
   else if (!settings.checks && settings.count_limit == no_limit)
     groups.push_back(node_group(name + " (node)"));
+  return groups;
+}
+
+/// The same and pretend nodes, others with each call. Collective.
+inline std::vector<std::shared_ptr<Communicator>> all_groups(const std::string& name, MpiSettings settings = plain) {
+  static std::size_t calls = 0;
+  std::vector<std::shared_ptr<Communicator>> groups = flat_groups(name, settings);
+  if (ranks > 1) {
+    const std::vector<std::vector<int>> maps = all_node_maps();
+    groups.push_back(hierarchical_group(name + " (hierarchical)", maps[calls++ % maps.size()], settings));
+  }
   return groups;
 }
 

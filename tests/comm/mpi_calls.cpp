@@ -96,6 +96,7 @@ int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag,
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
   int width = 0;
   PMPI_Type_size(type, &width);
+  mpi_calls.received += std::int64_t{count} * width;
   mpi_calls.largest_receive = std::max(mpi_calls.largest_receive, std::int64_t{count} * width);
   return note("MPI_Irecv", count) ? MPI_ERR_OTHER : PMPI_Irecv(data, count, type, peer, tag, comm, request);
 }

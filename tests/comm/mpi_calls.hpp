@@ -15,6 +15,7 @@ struct MpiCalls {
   std::vector<std::int64_t> counts;  ///< of every call, in order
   std::int64_t largest = 0;          ///< of all counts, displacements and elements of a message
   std::int64_t largest_receive = 0;  ///< bytes
+  std::int64_t received = 0;         ///< bytes of all messages
   std::string failing;               ///< this one returns an error
   int after = 0;                     ///< and before that, so many succeed
 

@@ -137,9 +137,11 @@ TEST_F(NodeTest, PretendNodes) {
     const Node node(MPI_COMM_WORLD, size);
     EXPECT_EQ(node.size(), std::min(size, ranks - rank / size * size));
     EXPECT_EQ(node.id(), rank / size * size);
-    EXPECT_EQ(share_a_node(MPI_COMM_WORLD, &node), size >= ranks);
-    EXPECT_TRUE(share_a_node(node.ranks(), &node));
-    EXPECT_FALSE(share_a_node(MPI_COMM_WORLD, nullptr));
+    const NodeMap map = map_nodes(MPI_COMM_WORLD, &node);
+    EXPECT_EQ(map.nodes(), (ranks + size - 1) / size);
+    EXPECT_EQ(map.node(rank), rank / size);
+    EXPECT_EQ(map_nodes(node.ranks(), &node).nodes(), 1);
+    EXPECT_EQ(map_nodes(MPI_COMM_WORLD, nullptr).nodes(), ranks);
   }
 }
 

@@ -79,7 +79,8 @@ public:
   void allgather(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                  Name name = nullptr, std::int64_t agreement = 0);
   /// Reduces piece k of `in`, the whole, over the ranks into `out` of rank k, which may be that place inside `in`.
-  /// 16-bit types are reduced in f32 in rank order and rounded once; max and min are NaN where any rank's element is.
+  /// 16-bit types are reduced in f32, in rank order (over several nodes: within nodes, then over them), and rounded
+  /// once; max and min are NaN where any rank's element is.
   /// Throws TYPE_MISMATCH for the mean of integers.
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                       layout::ReduceOp op, Name name = nullptr, std::int64_t agreement = 0);

@@ -12,6 +12,13 @@ Segments Segments::equal(int count, std::int64_t length) {
   return segments;
 }
 
+Segments Segments::even(int count, std::int64_t size) {
+  Segments segments;
+  segments.append(size % count, size / count + 1);
+  segments.append(count - size % count, size / count);
+  return segments;
+}
+
 void Segments::append(std::int64_t count, std::int64_t length) {
   expect(count >= 0 && length >= 0, Status::INVALID_ARGUMENT, "segments: expected a count and a length >= 0, found ",
          count, " of ", length);

@@ -15,6 +15,8 @@ class OSTRAKA_API Segments {
 public:
   /// `count` segments of `length` elements each.
   static Segments equal(int count, std::int64_t length);
+  /// `size` elements in `count` > 0 segments that differ by one element at most, the larger ones first.
+  static Segments even(int count, std::int64_t size);
 
   /// No segments; append to it.
   Segments() = default;

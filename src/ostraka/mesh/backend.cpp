@@ -3,11 +3,14 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/hash.hpp>
 #include <ostraka/base/log.hpp>
+#include <ostraka/comm/hierarchical/hierarchical_communicator.hpp>
 #include <ostraka/comm/node/node_arena.hpp>
 #include <ostraka/comm/node/node_communicator.hpp>
 #include <ostraka/comm/node/segment.hpp>
 #include <ostraka/comm/self/self_communicator.hpp>
 #include <ostraka/mesh/backend.hpp>
+
+#include <utility>
 
 namespace ostraka::mesh {
 
@@ -59,8 +62,13 @@ std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std:
     MPI_Comm_free(&group); // a group of one needs no messages
     return comm::make_self_communicator(name);
   }
-  if (!settings.shares_nodes || !comm::share_a_node(group, home.node.get()))
+  if (!settings.shares_nodes)
     return comm::make_mpi_communicator(group, name, settings.mpi);
+  comm::NodeMap map = comm::map_nodes(group, home.node.get());
+  if (map.nodes() == size)
+    return comm::make_mpi_communicator(group, name, settings.mpi);
+  if (map.nodes() > 1)
+    return comm::make_hierarchical_communicator(group, name, std::move(map), home.arena, settings.mpi);
   auto communicator = comm::make_node_communicator(group, name, home.arena);
   MPI_Comm_free(&group);
   return communicator;

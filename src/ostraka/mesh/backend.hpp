@@ -35,7 +35,8 @@ OSTRAKA_API Home make_home(MPI_Comm group, const Settings& settings);
 /// A further arena. Collective over the node.
 OSTRAKA_API std::shared_ptr<memory::Arena> make_arena(const Home& home);
 
-/// The back end that fits: one rank, ranks of one node, or any. Takes over `group`. Collective over `group`.
+/// The back end that fits: one rank, ranks of one node, of several nodes, or on a node of its own each. Takes over
+/// `group`. Collective over `group`.
 OSTRAKA_API std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name,
                                                                   const Home& home, const Settings& settings);
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -63,14 +64,17 @@ inline std::string difference(const Record& first, const Record& other) {
   return first.is("exchange") ? " (between layouts that differ)" : " (in pieces or layouts that differ)";
 }
 
-/// Throws RANKS_DISAGREE, on every rank with the same text, unless record(k) agrees with record(0) for all ranks k.
-template <class RecordOf>
-void expect_agreement(int ranks, const std::string& communicator, std::int64_t sequence, RecordOf&& record) {
+/// Throws RANKS_DISAGREE, on every rank with the same text, unless record(k) agrees with record(0) for all k < ranks;
+/// number(k) is what messages call rank k.
+template <class RecordOf, class Number = std::identity>
+void expect_agreement(int ranks, const std::string& communicator, std::int64_t sequence, RecordOf&& record,
+                      Number&& number = {}) {
   for (int k = 1; k < ranks; ++k)
     if (!record(k).agrees(record(0)))
       fail(Status::RANKS_DISAGREE, "operation ", sequence, " of communicator ", communicator,
-           " differs between its ranks: rank 0 called ", record(0).text(), ", rank ", k, " called ", record(k).text(),
-           difference(record(0), record(k)), "; all ranks make the same calls in the same order");
+           " differs between its ranks: rank ", number(0), " called ", record(0).text(), ", rank ", number(k),
+           " called ", record(k).text(), difference(record(0), record(k)),
+           "; all ranks make the same calls in the same order");
 }
 
 } // namespace ostraka::comm::impl

@@ -162,27 +162,29 @@ void fence() {
 #endif
 }
 
-template <class T>
+// From sources of T to results of R, which is T or its wide type or has it as the wide type. Sums are divided.
+template <class T, class R>
 void reduce_blocks(ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
-                   std::int64_t count) {
+                   std::int64_t count, std::int64_t divisor) {
   constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(T));
+  constexpr auto width = static_cast<std::int64_t>(sizeof(R));
   alignas(64) std::array<Wide<T>, block> total;
-  alignas(64) std::array<T, block> narrowed;
-  const bool streams = count * static_cast<std::int64_t>(sizeof(T)) > cache_bytes;
+  alignas(64) std::array<R, block> narrowed;
+  const bool streams = count * width > cache_bytes;
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const std::int64_t size = std::min(block, count - begin);
     gather<T>(total.data(), sources, begin, size, op);
-    if (op == ReduceOp::mean)
+    if (divisor != 1)
       for (std::int64_t i = 0; i < size; ++i)
-        total[i] = static_cast<Wide<T>>(total[i] / static_cast<Wide<T>>(sources.size()));
+        total[i] = static_cast<Wide<T>>(total[i] / static_cast<Wide<T>>(divisor));
     const auto* results = reinterpret_cast<const std::byte*>(total.data());
-    if constexpr (!std::is_same_v<T, Wide<T>>) {
-      narrow_to<T>(narrowed.data(), total.data(), size);
+    if constexpr (!std::is_same_v<R, Wide<T>>) {
+      narrow_to<R>(narrowed.data(), total.data(), size);
       results = reinterpret_cast<const std::byte*>(narrowed.data());
     }
     for (std::byte* out : outs) {
-      std::byte* place = out + begin * static_cast<std::int64_t>(sizeof(T));
-      const std::int64_t bytes = size * static_cast<std::int64_t>(sizeof(T));
+      std::byte* place = out + begin * width;
+      const std::int64_t bytes = size * width;
       if (streams)
         stream(place, results, bytes);
       else
@@ -193,26 +195,55 @@ void reduce_blocks(ReduceOp op, std::span<const std::byte* const> sources, std::
     fence();
 }
 
+// Calls body with a value of the type.
+template <class Body>
+void for_type(DType dtype, Body&& body) {
+  switch (dtype) {
+  case DType::f64:
+    return body(double{});
+  case DType::f32:
+    return body(float{});
+  case DType::bf16:
+    return body(bfloat16{});
+  case DType::f16:
+    return body(float16{});
+  case DType::i64:
+    return body(std::int64_t{});
+  case DType::i32:
+    return body(std::int32_t{});
+  case DType::u8:
+    return body(std::uint8_t{});
+  }
+}
+
 } // namespace
 
 void reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
             std::int64_t count) {
-  switch (dtype) {
-  case DType::f64:
-    return reduce_blocks<double>(op, sources, outs, count);
-  case DType::f32:
-    return reduce_blocks<float>(op, sources, outs, count);
-  case DType::bf16:
-    return reduce_blocks<bfloat16>(op, sources, outs, count);
-  case DType::f16:
-    return reduce_blocks<float16>(op, sources, outs, count);
-  case DType::i64:
-    return reduce_blocks<std::int64_t>(op, sources, outs, count);
-  case DType::i32:
-    return reduce_blocks<std::int32_t>(op, sources, outs, count);
-  case DType::u8:
-    return reduce_blocks<std::uint8_t>(op, sources, outs, count);
-  }
+  const std::int64_t divisor = op == ReduceOp::mean ? static_cast<std::int64_t>(sources.size()) : 1;
+  for_type(dtype, [&](auto value) {
+    using T = decltype(value);
+    reduce_blocks<T, T>(op, sources, outs, count, divisor);
+  });
+}
+
+DType partial_type(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype; }
+
+void reduce_partly(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::byte* out,
+                   std::int64_t count) {
+  for_type(dtype, [&](auto value) {
+    using T = decltype(value);
+    reduce_blocks<T, Wide<T>>(op, sources, {&out, 1}, count, 1);
+  });
+}
+
+void reduce_partial(DType dtype, ReduceOp op, std::span<const std::byte* const> partial,
+                    std::span<std::byte* const> outs, std::int64_t count, int ranks) {
+  const std::int64_t divisor = op == ReduceOp::mean ? ranks : 1;
+  for_type(dtype, [&](auto value) {
+    using T = decltype(value);
+    reduce_blocks<Wide<T>, T>(op, partial, outs, count, divisor);
+  });
 }
 
 void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {

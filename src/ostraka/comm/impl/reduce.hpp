@@ -17,6 +17,14 @@ namespace ostraka::comm::impl {
 void reduce(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> sources,
             std::span<std::byte* const> outs, std::int64_t count);
 
+/// The same in two passes: what some of the sources give, in partial_type(dtype), neither divided nor rounded; then
+/// what all such partial results give in their order, in `dtype`. `mean` divides by the number of ranks behind them.
+DType partial_type(DType dtype);
+void reduce_partly(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> sources, std::byte* out,
+                   std::int64_t count);
+void reduce_partial(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> partial,
+                    std::span<std::byte* const> outs, std::int64_t count, int ranks);
+
 /// Copies without caching what is larger than the cache of a core. The ranges do not overlap.
 void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes);
 

@@ -51,6 +51,8 @@ private:
 } // namespace
 
 std::unique_ptr<Collective> make_checked(GroupPtr group, std::unique_ptr<Collective> operation) {
+  if (!group->settings.checks)
+    return operation;
   return std::make_unique<Checked>(std::move(group), std::move(operation));
 }
 

@@ -10,14 +10,12 @@ namespace ostraka::comm::impl {
 
 namespace {
 
-constexpr std::int64_t scratch_bytes = std::int64_t{1} << 25; // per round; more rounds beyond that
-
-class ExchangeReduce final : public MessageCollective {
+class ExchangeReduce final : public MpiCollective {
 public:
   ExchangeReduce(GroupPtr group, Operand in, Operand out, layout::Segments pieces, DType dtype, layout::ReduceOp op,
                  bool gather)
-      : MessageCollective(std::move(group), dtype, 2), in_(std::move(in)), out_(std::move(out)),
-        pieces_(std::move(pieces)), op_(op), gather_(gather) {
+      : MpiCollective(std::move(group)), in_(std::move(in)), out_(std::move(out)), pieces_(std::move(pieces)),
+        dtype_(dtype), op_(op), gather_(gather), messages_(group_, description, dtype, Tag::reduction) {
     const std::int64_t peers = std::max(group_->size - 1, 1);
     round_ = std::clamp<std::int64_t>(scratch_bytes / (peers * size_of(dtype)), 1, group_->settings.count_limit);
     own_ = pieces_.range(group_->rank);
@@ -31,7 +29,7 @@ public:
   bool test() override {
     if (gathering_ != nullptr)
       return gathering_->test();
-    if (!are_complete())
+    if (!messages_.are_complete())
       return false;
     reduce_round();
     begun_ += round_;
@@ -66,19 +64,19 @@ private:
 
   void start_round() {
     const std::int64_t width = size_of(dtype_);
-    const auto count = static_cast<int>(part(own_).size());
+    const std::int64_t count = part(own_).size();
     std::byte* place = scratch_.data();
     for (int peer = 0; peer < group_->size && count > 0; ++peer) {
       if (peer == group_->rank)
         continue;
-      receive(peer, count, place, count, mpi_type(dtype_));
+      messages_.receive(peer, place, count);
       place += count * width;
     }
     for (int step = 1; step < group_->size; ++step) { // each rank begins at another peer
       const int peer = (group_->rank + step) % group_->size;
       const layout::Range sent = part(pieces_.range(peer));
       if (sent.size() > 0)
-        send(peer, in_.data() + sent.begin * width, static_cast<int>(sent.size()), mpi_type(dtype_));
+        messages_.send(peer, in_.data() + sent.begin * width, sent.size());
     }
   }
 
@@ -105,8 +103,10 @@ private:
   Operand in_;
   Operand out_;
   layout::Segments pieces_;
+  DType dtype_;
   layout::ReduceOp op_;
   bool gather_;
+  Messages messages_;
   layout::Range own_;
   std::int64_t round_ = 1; ///< elements of a piece that a round moves
   std::int64_t begun_ = 0; ///< elements of each piece in earlier rounds

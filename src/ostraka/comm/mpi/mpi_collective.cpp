@@ -2,6 +2,8 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/comm/mpi/impl/mpi_collective.hpp>
 
+#include <algorithm>
+
 namespace ostraka::comm::impl {
 
 namespace {
@@ -34,19 +36,42 @@ bool MpiCollective::is_complete(MPI_Request& request) const {
   return flag != 0;
 }
 
-void MessageCollective::receive(int peer, std::int64_t elements, void* data, int count, MPI_Datatype type) {
+void Messages::check(int code) const {
+  if (code != MPI_SUCCESS)
+    check_mpi(code, operation_.text());
+}
+
+void Messages::receive(int peer, std::int64_t elements, void* data, int count, MPI_Datatype type) {
   messages_.push_back({peer, elements});
   requests_.push_back(MPI_REQUEST_NULL);
-  check(MPI_Irecv(data, count, type, peer, tag_, group_->comm, &requests_.back()));
+  check(MPI_Irecv(data, count, type, peer, static_cast<int>(tag_), group_->comm, &requests_.back()));
 }
 
-void MessageCollective::send(int peer, const void* data, int count, MPI_Datatype type) {
+void Messages::send(int peer, const void* data, int count, MPI_Datatype type) {
   messages_.push_back({peer, -1});
   requests_.push_back(MPI_REQUEST_NULL);
-  check(MPI_Isend(data, count, type, peer, tag_, group_->comm, &requests_.back()));
+  check(MPI_Isend(data, count, type, peer, static_cast<int>(tag_), group_->comm, &requests_.back()));
 }
 
-bool MessageCollective::are_complete() {
+template <class Part>
+void Messages::for_parts(std::int64_t elements, Part&& part) const {
+  for (std::int64_t done = 0; done < elements;) {
+    const std::int64_t count = std::min(elements - done, group_->settings.count_limit);
+    part(done * size_of(dtype_), static_cast<int>(count));
+    done += count;
+  }
+}
+
+void Messages::receive(int peer, std::byte* data, std::int64_t elements) {
+  for_parts(elements,
+            [&](std::int64_t first, int count) { receive(peer, count, data + first, count, mpi_type(dtype_)); });
+}
+
+void Messages::send(int peer, const std::byte* data, std::int64_t elements) {
+  for_parts(elements, [&](std::int64_t first, int count) { send(peer, data + first, count, mpi_type(dtype_)); });
+}
+
+bool Messages::are_complete() {
   if (!test_all())
     return false;
   check_lengths();
@@ -55,7 +80,7 @@ bool MessageCollective::are_complete() {
   return true;
 }
 
-bool MessageCollective::test_all() {
+bool Messages::test_all() {
   const WorldErrorsReturn scope;
   int flag = 0;
   statuses_.resize(requests_.size());
@@ -67,7 +92,7 @@ bool MessageCollective::test_all() {
   return flag != 0;
 }
 
-void MessageCollective::check_lengths() const {
+void Messages::check_lengths() const {
   for (std::size_t k = 0; k < messages_.size(); ++k) {
     const auto [peer, expected] = messages_[k];
     if (expected < 0)
@@ -75,8 +100,8 @@ void MessageCollective::check_lengths() const {
     MPI_Count received = 0;
     check(MPI_Get_elements_x(&statuses_[k], mpi_type(dtype_), &received));
     if (received != expected)
-      fail(Status::RANKS_DISAGREE, description.text(), ": expected ", expected, " elements from rank ", peer,
-           ", found ", received);
+      fail(Status::RANKS_DISAGREE, operation_.text(), ": expected ", expected, " elements from rank ", peer, ", found ",
+           received);
   }
 }
 

@@ -21,14 +21,6 @@ MpiSettings MpiSettings::from_environment() { return {environment::check(), envi
 
 namespace {
 
-// Cuts that differ by one element at most.
-layout::Segments even_pieces(std::int64_t count, int ranks) {
-  layout::Segments pieces;
-  pieces.append(count % ranks, count / ranks + 1);
-  pieces.append(ranks - count % ranks, count / ranks);
-  return pieces;
-}
-
 class MpiCommunicator final : public Communicator {
 public:
   MpiCommunicator(impl::GroupPtr group, std::string name)
@@ -36,10 +28,7 @@ public:
 
   ~MpiCommunicator() override {
     abandon(name() + ": destroyed with operations in flight"); // their memory must outlive them
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (finalized == 0 && failure().empty()) // a failed group may have requests in flight
-      MPI_Comm_free(&group_->comm);
+    impl::release(*group_, !failure().empty());
   }
 
 protected:
@@ -57,8 +46,8 @@ protected:
                                              layout::ReduceOp op) override {
     if (impl::is_native(dtype, op))
       return checked(impl::make_native_allreduce(group_, std::move(in), std::move(out), count, dtype, op));
-    return checked(
-        impl::make_exchange_reduce(group_, std::move(in), std::move(out), even_pieces(count, size()), dtype, op, true));
+    return checked(impl::make_exchange_reduce(group_, std::move(in), std::move(out),
+                                              layout::Segments::even(size(), count), dtype, op, true));
   }
   std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) override {
     return checked(impl::make_broadcast(group_, std::move(data), bytes, root));
@@ -71,7 +60,7 @@ protected:
 
 private:
   std::unique_ptr<Collective> checked(std::unique_ptr<Collective> operation) const {
-    return group_->settings.checks ? impl::make_checked(group_, std::move(operation)) : std::move(operation);
+    return impl::make_checked(group_, std::move(operation));
   }
 
   impl::GroupPtr group_;
@@ -79,16 +68,30 @@ private:
 
 } // namespace
 
-std::shared_ptr<Communicator> make_mpi_communicator(MPI_Comm group, std::string name, MpiSettings settings) {
+namespace impl {
+
+GroupPtr make_group(MPI_Comm comm, const std::string& name, const MpiSettings& settings) {
   constexpr int largest = std::numeric_limits<int>::max();
   expect(settings.count_limit >= 1 && settings.count_limit <= largest, Status::INVALID_ARGUMENT, "communicator ", name,
          ": expected a count limit from 1 to ", largest, ", found ", settings.count_limit);
-  check_mpi(MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN), "communicator " + name);
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "communicator " + name);
   int rank = 0, size = 0;
-  check_mpi(MPI_Comm_rank(group, &rank), "communicator " + name);
-  check_mpi(MPI_Comm_size(group, &size), "communicator " + name);
-  return std::make_shared<MpiCommunicator>(
-      std::make_shared<impl::Group>(impl::Group{group, rank, size, name, settings, {}}), std::move(name));
+  check_mpi(MPI_Comm_rank(comm, &rank), "communicator " + name);
+  check_mpi(MPI_Comm_size(comm, &size), "communicator " + name);
+  return std::make_shared<Group>(Group{comm, rank, size, name, settings, {}});
+}
+
+void release(Group& group, bool has_failed) {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0 && !has_failed)
+    MPI_Comm_free(&group.comm);
+}
+
+} // namespace impl
+
+std::shared_ptr<Communicator> make_mpi_communicator(MPI_Comm group, std::string name, MpiSettings settings) {
+  return std::make_shared<MpiCommunicator>(impl::make_group(group, name, settings), std::move(name));
 }
 
 } // namespace ostraka::comm

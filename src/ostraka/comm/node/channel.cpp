@@ -24,6 +24,18 @@ bool Channel::all_published(std::int64_t sequence) const {
   return true;
 }
 
+void Channel::land(std::int64_t sequence) {
+  slot(rank_, sequence).landed.store(sequence + 1, std::memory_order_release);
+}
+
+// Nobody's slot is used again before this rank has finished.
+bool Channel::all_landed(std::int64_t sequence) const {
+  for (int k = 0; k < size_; ++k)
+    if (slot(k, sequence).landed.load(std::memory_order_acquire) != sequence + 1)
+      return false;
+  return true;
+}
+
 void Channel::finish(std::int64_t sequence) {
   slot(rank_, sequence).finished.store(sequence + 1, std::memory_order_release);
 }

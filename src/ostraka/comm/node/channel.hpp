@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the ranks of a group on one node tell each other about their operations, in shared memory: a ring of slots per
 // rank. A rank publishes an operation in its slot, works when all ranks have published theirs, and then says that it
-// has finished; when all have, the memory of the operation belongs to its rank again. No barrier is needed, and an
-// order that differs between ranks is seen before anything moves.
+// has finished; when all have, the memory of the operation belongs to its rank again. In between, what a rank fetched
+// from elsewhere for its peers lands. No barrier is needed, and an order that differs between ranks is seen before
+// anything moves.
 #pragma once
 
 #include <ostraka/comm/impl/record.hpp>
@@ -19,9 +20,11 @@ namespace ostraka::comm::node {
 /// What a rank publishes of one operation.
 struct Notice {
   impl::Record record;
-  Location data; ///< what peers read
-  Location out;  ///< where peers write the results of an all-reduce
-  Location list; ///< of the transfers of an exchange
+  Location data;                ///< what peers read
+  Location out;                 ///< where peers write the results of an all-reduce, or read what lands
+  bool is_packed = false;       ///< what lands stands there part after part, not each part at its place in the whole
+  bool is_written_once = false; ///< the output is memory of which the node has one copy
+  Location list;                ///< of the transfers of an exchange
   std::int64_t list_size = 0;
 };
 
@@ -41,6 +44,8 @@ public:
   bool can_publish(std::int64_t sequence) const;
   void publish(std::int64_t sequence, const Notice& notice);
   bool all_published(std::int64_t sequence) const;
+  void land(std::int64_t sequence);
+  bool all_landed(std::int64_t sequence) const;
   void finish(std::int64_t sequence);
   bool all_finished(std::int64_t sequence) const;
 
@@ -49,8 +54,9 @@ public:
   static constexpr std::int64_t inline_bytes = 1024;
   std::byte* inline_data(int rank, std::int64_t sequence) const { return slot(rank, sequence).data.data(); }
 
-  /// Tells the peers that this rank has given up; expect_alive() throws FAILED with the first cause told.
-  void fail_all(const std::string& cause) noexcept { failure().tell(rank_, cause); }
+  /// Tells the peers that this rank has given up, by the number that it has for them; expect_alive() throws FAILED
+  /// with the first cause told.
+  void fail_all(int number, const std::string& cause) noexcept { failure().tell(number, cause); }
   void expect_alive() const { failure().expect_none(); }
 
 private:
@@ -58,6 +64,7 @@ private:
 
   struct alignas(128) Slot {
     std::atomic<std::int64_t> published; ///< 1 + the sequence number of the notice
+    std::atomic<std::int64_t> landed;    ///< likewise
     std::atomic<std::int64_t> finished;  ///< likewise
     Notice notice;
     alignas(64) std::array<std::byte, inline_bytes> data;

@@ -2,7 +2,7 @@
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/node.hpp>
 
-#include <array>
+#include <vector>
 
 namespace ostraka::comm {
 
@@ -29,13 +29,14 @@ Node::~Node() {
     MPI_Comm_free(&ranks_);
 }
 
-bool share_a_node(MPI_Comm line, const Node* node) {
-  int rank = 0;
+NodeMap map_nodes(MPI_Comm line, const Node* node) {
+  int rank = 0, size = 0;
   MPI_Comm_rank(line, &rank);
+  MPI_Comm_size(line, &size);
   const int id = node != nullptr ? node->id() : -1 - rank; // nobody else's
-  std::array<int, 2> extremes{id, -id};
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, extremes.data(), 2, MPI_INT, MPI_MAX, line), "node: numbers");
-  return extremes[0] == -extremes[1];
+  std::vector<int> ids(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&id, 1, MPI_INT, ids.data(), 1, MPI_INT, line), "node: numbers");
+  return NodeMap(ids);
 }
 
 } // namespace ostraka::comm

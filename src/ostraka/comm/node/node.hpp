@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/comm/node/node_map.hpp>
 
 #include <mpi.h>
 
@@ -32,8 +33,8 @@ private:
   int id_ = 0;
 };
 
-/// Whether all ranks of `line` share a node; `node` is null where this rank shares memory with nobody. Collective over
+/// Which ranks of `line` share a node; `node` is null where this rank shares memory with nobody. Collective over
 /// `line`.
-bool share_a_node(MPI_Comm line, const Node* node);
+OSTRAKA_API NodeMap map_nodes(MPI_Comm line, const Node* node);
 
 } // namespace ostraka::comm

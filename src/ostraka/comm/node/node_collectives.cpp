@@ -27,15 +27,17 @@ bool NodeCollective::test() {
   const std::int64_t sequence = description.sequence;
   if (!is_published_)
     publish();
-  if (is_published_ && !is_finished_ && channel.all_published(sequence)) {
+  if (is_published_ && !is_compared_ && channel.all_published(sequence)) {
     compare();
-    work();
+    is_compared_ = true;
+  }
+  if (is_compared_ && !is_finished_ && work()) {
     group_->channel.finish(sequence);
     is_finished_ = true;
   }
   if (is_finished_ && channel.all_finished(sequence)) {
     conclude();
-    copies_.clear();
+    rooms_.clear();
     return true;
   }
   channel.expect_alive();
@@ -43,26 +45,33 @@ bool NodeCollective::test() {
 }
 
 void NodeCollective::compare() const {
-  expect_agreement(size(), group_->name, description.sequence,
-                   [&](int k) -> const Record& { return group_->channel.notice(k, description.sequence).record; });
+  expect_agreement(
+      size(), group_->name, description.sequence,
+      [&](int k) -> const Record& { return group_->channel.notice(k, description.sequence).record; },
+      [&](int k) { return group_->numbers[static_cast<std::size_t>(k)]; });
+  for (int k = 0; k < size(); ++k)
+    expect(group_->channel.notice(k, description.sequence).is_written_once == notice_.is_written_once, Status::INTERNAL,
+           description.text(), ": not all ranks of the node write to the memory that it shares");
 }
 
-node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes, bool fills) {
-  if (bytes == 0)
-    return {};
+node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {
+  if (bytes == 0 || size() == 1)
+    return {}; // to nobody
   if (const auto found = node::locate(data))
     return *found;
-  node::Location location; // the channel's own room
+  const node::Location location = room(bytes);
+  std::memcpy(shown(location), data, static_cast<std::size_t>(bytes));
+  return location;
+}
+
+node::Location NodeCollective::room(std::int64_t bytes) {
   if (bytes <= node::Channel::inline_bytes && !has_inline_ &&
       group_->channel.can_publish(description.sequence)) { // before, the room belongs to an earlier operation
     has_inline_ = true;
-  } else {
-    copies_.push_back(std::make_shared<memory::Storage>(group_->arena, bytes, memory::Kind::transient));
-    location = *node::locate(copies_.back()->data());
+    return {};
   }
-  if (fills)
-    std::memcpy(shown(location), data, static_cast<std::size_t>(bytes));
-  return location;
+  rooms_.push_back(std::make_shared<memory::Storage>(group_->arena, bytes, memory::Kind::transient));
+  return *node::locate(rooms_.back()->data());
 }
 
 namespace {
@@ -74,19 +83,24 @@ public:
         width_(size_of(dtype)) {}
 
 private:
-  void prepare() override { notice_.data = show(in_.data(), pieces_.range(rank()).size() * width_); }
+  void prepare() override {
+    write_to(out_.data());
+    if (!is_written_once())
+      notice_.data = show(in_.data(), pieces_.range(rank()).size() * width_);
+  }
 
-  void work() override {
+  bool work() override {
     for (int step = 0; step < size(); ++step) { // each rank begins at another peer
       const int peer = (rank() + step) % size();
       const layout::Range piece = pieces_.range(peer);
-      if (piece.size() == 0)
+      if (piece.size() == 0 || (is_written_once() && peer != rank()))
         continue;
       const std::byte* from = peer == rank() ? in_.data() : data_of(peer);
       std::byte* to = out_.data() + piece.begin * width_;
       if (from != to)
         copy_bytes(from, to, piece.size() * width_);
     }
+    return true;
   }
 
   Operand in_;
@@ -105,15 +119,16 @@ public:
 private:
   void prepare() override { notice_.data = show(in_.data(), pieces_.size() * size_of(dtype_)); }
 
-  void work() override {
+  bool work() override {
     const layout::Range own = pieces_.range(rank());
     if (own.size() == 0)
-      return;
+      return true;
     std::vector<const std::byte*> sources;
     for (int peer = 0; peer < size(); ++peer)
       sources.push_back((peer == rank() ? in_.data() : data_of(peer)) + own.begin * size_of(dtype_));
     std::byte* out = out_.data();
     reduce(dtype_, op_, sources, {&out, 1}, own.size());
+    return true;
   }
 
   Operand in_;
@@ -134,16 +149,16 @@ private:
   void prepare() override {
     const std::int64_t bytes = count_ * size_of(dtype_);
     notice_.data = show(in_.data(), bytes);
-    notice_.out = in_.data() == out_.data() ? notice_.data : show(out_.data(), bytes, false);
+    notice_.out = in_.data() == out_.data() ? notice_.data : place(bytes);
   }
 
-  void work() override {
+  bool work() override {
     const std::int64_t width = size_of(dtype_);
     const std::int64_t line = 64 / width; // parts do not share cache lines
     const std::int64_t part = ((count_ + size() - 1) / size() + line - 1) / line * line;
     const std::int64_t begin = std::min(rank() * part, count_), end = std::min(begin + part, count_);
     if (begin == end)
-      return;
+      return true;
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> outs;
     for (int peer = 0; peer < size(); ++peer) {
@@ -151,6 +166,14 @@ private:
       outs.push_back(out_of(peer) + begin * width);
     }
     reduce(dtype_, op_, sources, outs, end - begin);
+    return true;
+  }
+
+  node::Location place(std::int64_t bytes) {
+    if (bytes == 0)
+      return {};
+    const auto found = node::locate(out_.data());
+    return found ? *found : room(bytes);
   }
 
   void conclude() override {
@@ -176,9 +199,10 @@ private:
     if (rank() == root_)
       notice_.data = show(data_.data(), bytes_);
   }
-  void work() override {
+  bool work() override {
     if (rank() != root_ && bytes_ > 0)
       copy_bytes(data_of(root_), data_.data(), bytes_);
+    return true;
   }
 
   Operand data_;
@@ -204,13 +228,14 @@ private:
                         notice_.list_size * static_cast<std::int64_t>(sizeof(Transfer)));
   }
 
-  void work() override {
+  bool work() override {
     for (auto first = receives_.begin(); first != receives_.end();) {
       const int peer = first->peer;
       const auto last = std::find_if(first, receives_.end(), [&](const Transfer& next) { return next.peer != peer; });
       receive({first, last}, peer);
       first = last;
     }
+    return true;
   }
 
   void receive(std::span<const Transfer> receives, int peer) {

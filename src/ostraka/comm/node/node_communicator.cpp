@@ -4,6 +4,9 @@
 #include <ostraka/comm/node/process.hpp>
 #include <ostraka/comm/node/segment.hpp>
 
+#include <cstring>
+#include <new>
+#include <numeric>
 #include <utility>
 
 namespace ostraka::comm {
@@ -19,7 +22,7 @@ public:
     const bool was_usable = failure().empty();
     abandon(name() + ": destroyed with operations in flight");
     if (was_usable && !failure().empty())
-      group_->channel.fail_all(failure());
+      group_->channel.fail_all(rank(), failure());
   }
 
 protected:
@@ -43,27 +46,52 @@ protected:
     return impl::make_node_exchange(group_, std::move(in), std::move(sends), std::move(out), std::move(receives),
                                     dtype);
   }
-  void tell_peers(const std::string& cause) noexcept override { group_->channel.fail_all(cause); }
+  void tell_peers(const std::string& cause) noexcept override { group_->channel.fail_all(rank(), cause); }
 
 private:
   impl::NodeGroupPtr group_;
 };
 
+// Zeros are a valid beginning of a channel: nothing published, nothing failed.
+std::shared_ptr<std::byte> channel_memory(MPI_Comm group, int size) {
+  const std::int64_t bytes = node::Channel::bytes(size);
+  if (size == 1) { // nobody sees it, and /dev/shm may be of no use
+    constexpr std::align_val_t alignment{128};
+    const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(operator new(bytes, alignment)),
+                                            [](std::byte* begin) { operator delete(begin, alignment); });
+    std::memset(memory.get(), 0, static_cast<std::size_t>(bytes));
+    return memory;
+  }
+  const auto segment = std::make_shared<node::Segment>(node::share_one(group, bytes, bytes));
+  segment->close_file();
+  return {segment, segment->data()};
+}
+
 } // namespace
 
-std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, const std::string& name,
-                                                     std::shared_ptr<memory::Arena> arena) {
+namespace impl {
+
+NodeGroupPtr make_node_group(MPI_Comm group, const std::string& name, std::vector<int> numbers,
+                             std::shared_ptr<memory::Arena> arena) {
   int rank = 0, size = 0;
   MPI_Comm_rank(group, &rank);
   MPI_Comm_size(group, &size);
   std::vector<std::uint64_t> tokens = node::gather_tokens(group);
-  // Zero pages are a valid beginning of a channel: nothing published, nothing failed.
-  const std::int64_t bytes = node::Channel::bytes(size);
-  node::Segment segment = node::share_one(group, bytes, bytes);
-  segment.close_file();
-  const node::Channel channel(segment.data(), rank, size);
-  return std::make_shared<NodeCommunicator>(
-      std::make_shared<impl::NodeGroup>(name, std::move(segment), std::move(tokens), channel, std::move(arena)), name);
+  const std::shared_ptr<std::byte> memory = channel_memory(group, size);
+  return std::make_shared<NodeGroup>(name, memory, std::move(tokens), std::move(numbers),
+                                     node::Channel(memory.get(), rank, size), std::move(arena));
+}
+
+} // namespace impl
+
+std::shared_ptr<Communicator> make_node_communicator(MPI_Comm group, const std::string& name,
+                                                     std::shared_ptr<memory::Arena> arena) {
+  int size = 0;
+  MPI_Comm_size(group, &size);
+  std::vector<int> numbers(static_cast<std::size_t>(size));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return std::make_shared<NodeCommunicator>(impl::make_node_group(group, name, std::move(numbers), std::move(arena)),
+                                            name);
 }
 
 } // namespace ostraka::comm

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace ostraka::comm {
 
@@ -41,9 +42,24 @@ std::int64_t address_bytes() {
 class SharedMemory::Arena final : public memory::Arena {
 public:
   Arena(node::Segment pages, int rank, int size)
-      : memory::Arena(page()), pages_(std::move(pages)), rank_(rank), size_(size) {}
+      : memory::Arena(page()), pages_(std::move(pages)), rank_(rank), size_(size) {
+    all().push_back(this);
+  }
+  ~Arena() override { std::erase(all(), this); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
 
   runtime::Device device() const override { return runtime::Device::host; }
+
+  bool contains(const void* address) const {
+    const auto* place = static_cast<const std::byte*>(address);
+    return place >= pages_.data() && place < pages_.data() + pages_.bytes();
+  }
+
+  static std::vector<Arena*>& all() {
+    static auto* arenas = new std::vector<Arena*>; // outlives objects that end with the process
+    return *arenas;
+  }
 
   void populate(std::byte* data, std::int64_t bytes) {
     if (bytes == 0)
@@ -125,6 +141,11 @@ void SharedMemory::expect_same(std::int64_t number, const node::Event& own) cons
 std::uint32_t SharedMemory::add_region(std::string name) {
   regions_.push_back(std::move(name));
   return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+bool SharedMemory::contains(const void* address) {
+  return std::any_of(Arena::all().begin(), Arena::all().end(),
+                     [&](const Arena* arena) { return arena->contains(address); });
 }
 
 // --- regions

@@ -30,6 +30,9 @@ public:
 
   /// Of the regions.
   std::shared_ptr<memory::Arena> arena() const;
+  /// Whether the ranks of a node see the same memory at `address`, which then needs one writer only. Local.
+  static bool contains(const void* address);
+
   /// Set-up is over: from here reads and writes wait for each other. All ranks must have ended set-up before.
   void start() { is_started_ = true; }
   bool is_started() const { return is_started_; }

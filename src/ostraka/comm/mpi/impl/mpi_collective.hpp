@@ -27,6 +27,7 @@ private:
   std::vector<std::vector<std::byte>> free_;
 };
 
+/// Shared by a communicator and its operations, which may outlive it.
 struct Group {
   MPI_Comm comm;
   int rank;
@@ -36,6 +37,11 @@ struct Group {
   ScratchPool scratch;
 };
 using GroupPtr = std::shared_ptr<Group>;
+
+/// Takes over `comm`. Throws INVALID_ARGUMENT for a limit out of range.
+GroupPtr make_group(MPI_Comm comm, const std::string& name, const MpiSettings& settings);
+/// When the communicator ends: a group that failed may have requests in flight, which need it.
+void release(Group& group, bool has_failed);
 
 class MpiCollective : public Collective {
 protected:
@@ -50,33 +56,48 @@ protected:
   GroupPtr group_;
 };
 
-/// An operation of messages between pairs of ranks. A message that is shorter than its receiver expects, which MPI
-/// takes for complete, is an error.
-class MessageCollective : public MpiCollective {
-protected:
-  MessageCollective(GroupPtr group, DType dtype, int tag) : MpiCollective(std::move(group)), dtype_(dtype), tag_(tag) {}
+/// What messages are for: those of two ranks with one tag match in the order in which operations start.
+enum class Tag : int { exchange = 1, reduction = 2, partial = 3, share = 4, broadcast = 5 };
 
-  /// `count` of `type` are `elements` of the operation's type.
+/// Messages between pairs of ranks, for one operation. A message that is shorter than its receiver expects, which MPI
+/// takes for complete, is an error.
+class Messages {
+public:
+  /// `operation` is what they belong to and outlives them.
+  Messages(GroupPtr group, const Description& operation, DType dtype, Tag tag)
+      : group_(std::move(group)), operation_(operation), dtype_(dtype), tag_(tag) {}
+
+  /// `count` of `type` are `elements` of the messages' type.
   void receive(int peer, std::int64_t elements, void* data, int count, MPI_Datatype type);
   void send(int peer, const void* data, int count, MPI_Datatype type);
+  /// One range, in as many messages as the count limit asks for.
+  void receive(int peer, std::byte* data, std::int64_t elements);
+  void send(int peer, const std::byte* data, std::int64_t elements);
   /// Whether all messages so far are complete. Throws RANKS_DISAGREE for a short one.
   bool are_complete();
-
-  DType dtype_;
 
 private:
   struct Message {
     int peer;
     std::int64_t expected; ///< elements; negative where this rank sends
   };
+  void check(int code) const;
   bool test_all();
   void check_lengths() const;
+  template <class Part>
+  void for_parts(std::int64_t elements, Part&& part) const;
 
-  int tag_; ///< messages of two ranks with one tag match in the order in which operations start
+  GroupPtr group_;
+  const Description& operation_;
+  DType dtype_;
+  Tag tag_;
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
   std::vector<Message> messages_;
 };
+
+/// Of one round of a reduction; more rounds beyond that.
+constexpr std::int64_t scratch_bytes = std::int64_t{1} << 25;
 
 MPI_Datatype mpi_type(DType dtype);
 
@@ -103,7 +124,7 @@ std::unique_ptr<Collective> make_broadcast(GroupPtr group, Operand data, std::in
 std::unique_ptr<Collective> make_exchange_reduce(GroupPtr group, Operand in, Operand out, layout::Segments pieces,
                                                  DType dtype, layout::ReduceOp op, bool gather);
 
-/// Compares the descriptions of the ranks, then runs `operation`.
+/// Compares the descriptions of the ranks where the settings ask for it, then runs `operation`.
 std::unique_ptr<Collective> make_checked(GroupPtr group, std::unique_ptr<Collective> operation);
 
 } // namespace ostraka::comm::impl

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations of the node back end share: publish, wait for all, work, say so, wait for all.
+// What the operations of ranks of a node share: publish, wait for all, work, say so, wait for all.
 #pragma once
 
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/node/channel.hpp>
 #include <ostraka/comm/node/node_arena.hpp>
 #include <ostraka/comm/node/segment.hpp>
+#include <ostraka/comm/node/shared_memory.hpp>
 
 #include <memory>
 #include <string>
@@ -17,8 +18,9 @@ namespace ostraka::comm::impl {
 /// Shared by a communicator and its operations, which may outlive it.
 struct NodeGroup {
   std::string name;
-  node::Segment segment;             ///< of the channel
-  std::vector<std::uint64_t> tokens; ///< [rank]
+  std::shared_ptr<const void> memory; ///< of the channel
+  std::vector<std::uint64_t> tokens;  ///< [rank]
+  std::vector<int> numbers;           ///< [rank], of the ranks in messages
   node::Channel channel;
   std::shared_ptr<memory::Arena> arena; ///< a node arena, for copies of memory that peers do not see
 
@@ -31,26 +33,38 @@ struct NodeGroup {
 };
 using NodeGroupPtr = std::shared_ptr<NodeGroup>;
 
+/// The ranks of `group`, which share a node and which messages call by `numbers`; `group` is used to set up only, and
+/// `arena` is not used where it has one rank. Collective. Throws OUT_OF_MEMORY on all ranks.
+NodeGroupPtr make_node_group(MPI_Comm group, const std::string& name, std::vector<int> numbers,
+                             std::shared_ptr<memory::Arena> arena);
+
 class NodeCollective : public Collective {
 public:
   void start() final;
   bool test() final;
-  bool will_start_again() const final { return !is_published_; }
+  bool will_start_again() const final { return !is_published_ || (!is_finished_ && will_send_again()); }
 
 protected:
   explicit NodeCollective(NodeGroupPtr group) : group_(std::move(group)) {}
 
   /// Says what peers may read and write: calls show() and fills the notice.
   virtual void prepare() = 0;
-  /// The work of this rank, once all have published.
-  virtual void work() = 0;
+  /// The work of this rank, once all have published: called until it returns true.
+  virtual bool work() = 0;
+  /// Whether work() will send messages that must not change their order with those of later operations.
+  virtual bool will_send_again() const { return false; }
   /// After all have finished.
   virtual void conclude() {}
 
-  /// Where peers find `bytes` bytes at `data`; memory that they do not see is copied to where they do, or given a place
-  /// there that is not filled. At most one operand of an operation gets the channel's own room.
-  node::Location show(const std::byte* data, std::int64_t bytes, bool fills = true);
-  /// The address of what show() returned.
+  /// Where peers find `bytes` bytes at `data`; memory that they do not see is copied to where they do.
+  node::Location show(const std::byte* data, std::int64_t bytes);
+  /// A place for `bytes` > 0 bytes that peers see, until all have finished. One of an operation may get the channel's
+  /// own room.
+  node::Location room(std::int64_t bytes);
+  /// Says that results go to `out`. Where the node has one copy of that, each rank writes only what it brings there.
+  void write_to(const std::byte* out) { notice_.is_written_once = SharedMemory::contains(out); }
+  bool is_written_once() const { return notice_.is_written_once; }
+  /// The address of what show() or room() returned.
   std::byte* shown(const node::Location& location) const {
     return group_->address(rank(), description.sequence, location);
   }
@@ -69,9 +83,10 @@ private:
   void publish();
   void compare() const;
 
-  std::vector<std::shared_ptr<memory::Storage>> copies_;
+  std::vector<std::shared_ptr<memory::Storage>> rooms_;
   bool has_inline_ = false;
   bool is_published_ = false;
+  bool is_compared_ = false;
   bool is_finished_ = false;
 };
 
