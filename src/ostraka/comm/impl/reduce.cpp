@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/float16.hpp>
 #include <ostraka/comm/impl/reduce.hpp>
+#include <ostraka/comm/impl/sums.hpp>
+#include <ostraka/comm/impl/vectors.hpp>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <type_traits>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-// The widest vectors of the machine that runs it, not of the one that built it. (Sanitizers run before it can choose.)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
-#define OSTRAKA_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OSTRAKA_WIDEST
-#endif
+#include <vector>
 
 namespace ostraka::comm::impl {
 
@@ -25,8 +19,7 @@ namespace {
 
 using layout::ReduceOp;
 
-constexpr std::int64_t block_bytes = 2048;                  // of each source and round: sources and sum stay in L1
-constexpr std::int64_t cache_bytes = std::int64_t{1} << 20; // of a core: what is larger is written around it
+constexpr std::int64_t block_bytes = 1024; // of each source and round: sources and results stay in L1
 
 // The type in which values of T are reduced.
 template <class T>
@@ -67,156 +60,147 @@ void combine(Wide<T>* total, const T* values, std::int64_t count, ReduceOp op) {
     total[i] = apply(total[i], static_cast<Wide<T>>(values[i]), op);
 }
 
-// The sums that training does all day, in vectors.
-OSTRAKA_WIDEST void add(float* total, const float* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] += values[i];
-}
-OSTRAKA_WIDEST void add(double* total, const double* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] += values[i];
-}
-OSTRAKA_WIDEST void add_two(float* total, const float* a, const float* b, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] = a[i] + b[i];
-}
-OSTRAKA_WIDEST void add_two(double* total, const double* a, const double* b, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] = a[i] + b[i];
-}
-OSTRAKA_WIDEST void widen(float* total, const std::uint16_t* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(values[i]) << 16);
-}
-OSTRAKA_WIDEST void add_wide(float* total, const std::uint16_t* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] += __builtin_bit_cast(float, static_cast<std::uint32_t>(values[i]) << 16);
-}
-// As bfloat16(float), written so that it vectorises.
-OSTRAKA_WIDEST void round(std::uint16_t* results, const float* total, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto word = __builtin_bit_cast(std::uint32_t, total[i]);
-    const std::uint32_t rounded = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16;
-    const std::uint32_t quiet = (word >> 16) | 0x40u;
-    results[i] = static_cast<std::uint16_t>((word & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-  }
-}
-
 bool is_sum(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::mean; }
 
 // total = the reduction of all sources from element `begin` on.
 template <class T>
-void gather(Wide<T>* total, std::span<const std::byte* const> sources, std::int64_t begin, std::int64_t count,
-            ReduceOp op) {
-  const auto source = [&](std::size_t k) { return reinterpret_cast<const T*>(sources[k]) + begin; };
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
-    if (is_sum(op) && sources.size() > 1) {
-      add_two(total, source(0), source(1), count);
-      for (std::size_t k = 2; k < sources.size(); ++k)
-        add(total, source(k), count);
-      return;
-    }
+void gather(Wide<T>* total, std::span<const T* const> sources, std::int64_t begin, std::int64_t count, ReduceOp op) {
   if constexpr (std::is_same_v<T, bfloat16>)
     if (is_sum(op)) {
-      const auto bits = [&](std::size_t k) { return reinterpret_cast<const std::uint16_t*>(sources[k]) + begin; };
-      widen(total, bits(0), count);
-      for (std::size_t k = 1; k < sources.size(); ++k)
-        add_wide(total, bits(k), count);
+      widen(total, sources[0] + begin, count);
+      for (const T* source : sources.subspan(1))
+        add_wide(total, source + begin, count);
       return;
     }
   for (std::int64_t i = 0; i < count; ++i)
-    total[i] = static_cast<Wide<T>>(source(0)[i]);
-  for (std::size_t k = 1; k < sources.size(); ++k)
-    combine<T>(total, source(k), count, op);
+    total[i] = static_cast<Wide<T>>(sources[0][begin + i]);
+  for (const T* source : sources.subspan(1))
+    combine<T>(total, source + begin, count, op);
 }
 
 template <class T>
 void narrow_to(T* results, const Wide<T>* total, std::int64_t count) {
   if constexpr (std::is_same_v<T, bfloat16>)
-    round(reinterpret_cast<std::uint16_t*>(results), total, count);
+    round(results, total, count);
   else
     for (std::int64_t i = 0; i < count; ++i)
       results[i] = static_cast<T>(total[i]);
 }
 
-// Around the caches where the target is aligned, which it is except at the ends of a range.
-void stream(std::byte* to, const std::byte* from, std::int64_t bytes) {
-#if defined(__SSE2__)
-  constexpr std::int64_t vector = sizeof(__m128i);
-  const auto address = reinterpret_cast<std::uintptr_t>(to);
-  const std::int64_t head = std::min<std::int64_t>((vector - address % vector) % vector, bytes);
-  std::memcpy(to, from, static_cast<std::size_t>(head));
-  std::int64_t at = head;
-  for (; at + vector <= bytes; at += vector)
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
-  std::memcpy(to + at, from + at, static_cast<std::size_t>(bytes - at));
-#else
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
-#endif
-}
-
-// Streaming stores are not ordered with others: whoever publishes a result must see them done.
-void fence() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
 template <class T>
-void reduce_blocks(ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
-                   std::int64_t count) {
-  constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(T));
-  alignas(64) std::array<Wide<T>, block> total;
-  alignas(64) std::array<T, block> narrowed;
-  const bool streams = count * static_cast<std::int64_t>(sizeof(T)) > cache_bytes;
-  for (std::int64_t begin = 0; begin < count; begin += block) {
-    const std::int64_t size = std::min(block, count - begin);
-    gather<T>(total.data(), sources, begin, size, op);
-    if (op == ReduceOp::mean)
-      for (std::int64_t i = 0; i < size; ++i)
-        total[i] = static_cast<Wide<T>>(total[i] / static_cast<Wide<T>>(sources.size()));
-    const auto* results = reinterpret_cast<const std::byte*>(total.data());
-    if constexpr (!std::is_same_v<T, Wide<T>>) {
-      narrow_to<T>(narrowed.data(), total.data(), size);
-      results = reinterpret_cast<const std::byte*>(narrowed.data());
-    }
-    for (std::byte* out : outs) {
-      std::byte* place = out + begin * static_cast<std::int64_t>(sizeof(T));
-      const std::int64_t bytes = size * static_cast<std::int64_t>(sizeof(T));
-      if (streams)
-        stream(place, results, bytes);
+class Reduction {
+public:
+  Reduction(ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs, bool is_large)
+      : op_(op), streams_(is_large && !is_any_of(outs, sources)) {
+    for (const std::byte* source : sources)
+      sources_.push_back(reinterpret_cast<const T*>(source));
+    for (std::byte* out : outs)
+      outs_.push_back(reinterpret_cast<T*>(out));
+    from_.resize(sources_.size());
+  }
+
+  void run(std::int64_t count) {
+    if (sums_in_vectors() && writes_at_once())
+      return sum_to(outs_[0], 0, count);
+    constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(T));
+    alignas(64) std::array<T, block> results;
+    for (std::int64_t begin = 0; begin < count; begin += block) {
+      const std::int64_t size = std::min(block, count - begin);
+      if (sums_in_vectors())
+        sum_to(results.data(), begin, size);
       else
-        std::memcpy(place, results, static_cast<std::size_t>(bytes));
+        reduce_to(results.data(), begin, size);
+      for (T* out : outs_)
+        write(out + begin, results.data(), size);
+    }
+    if (streams_)
+      fence();
+  }
+
+private:
+  // What was just read is in a cache anyway: streams are three times slower there.
+  static bool is_any_of(std::span<std::byte* const> outs, std::span<const std::byte* const> sources) {
+    return std::find_first_of(outs.begin(), outs.end(), sources.begin(), sources.end()) != outs.end();
+  }
+  // A mean over 2^k ranks is a sum with a factor, exactly.
+  bool sums_in_vectors() const {
+    const bool has_factor = op_ == ReduceOp::sum || (op_ == ReduceOp::mean && std::has_single_bit(sources_.size()));
+    const bool fits = !std::is_same_v<T, bfloat16> || sources_.size() <= most_in_registers;
+    return has_vector_sum<T> && has_factor && sources_.size() > 1 && fits;
+  }
+  bool writes_at_once() const { return !streams_ && outs_.size() == 1 && sources_.size() <= most_in_registers; }
+
+  void sum_to(T* results, std::int64_t begin, std::int64_t count) {
+    if constexpr (has_vector_sum<T>) {
+      std::transform(sources_.begin(), sources_.end(), from_.begin(), [&](const T* source) { return source + begin; });
+      const auto factor = Wide<T>{1} / static_cast<Wide<T>>(op_ == ReduceOp::mean ? from_.size() : 1);
+      sum(results, std::span<const T* const>(from_), count, factor);
     }
   }
-  if (streams)
-    fence();
+
+  void reduce_to(T* results, std::int64_t begin, std::int64_t count) const {
+    alignas(64) std::array<Wide<T>, block_bytes / sizeof(T)> total;
+    gather<T>(total.data(), sources_, begin, count, op_);
+    if (op_ == ReduceOp::mean)
+      for (std::int64_t i = 0; i < count; ++i)
+        total[i] = static_cast<Wide<T>>(total[i] / static_cast<Wide<T>>(sources_.size()));
+    narrow_to<T>(results, total.data(), count);
+  }
+
+  void write(T* out, const T* results, std::int64_t count) const {
+    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+    if (streams_)
+      stream(reinterpret_cast<std::byte*>(out), reinterpret_cast<const std::byte*>(results), bytes);
+    else
+      std::memcpy(static_cast<void*>(out), results, static_cast<std::size_t>(bytes));
+  }
+
+  ReduceOp op_;
+  bool streams_;
+  std::vector<const T*> sources_;
+  std::vector<const T*> from_; ///< the sources in a round
+  std::vector<T*> outs_;
+};
+
+template <class T>
+void reduce_all(ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
+                std::int64_t count, std::int64_t streams_from) {
+  Reduction<T>(op, sources, outs, count * static_cast<std::int64_t>(sizeof(T)) >= streams_from).run(count);
 }
 
 } // namespace
 
+std::int64_t streamed_bytes() {
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+  static const std::int64_t core_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (core_cache > 0)
+    return 4 * core_cache;
+#endif
+  return std::int64_t{1} << 22;
+}
+
 void reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
-            std::int64_t count) {
+            std::int64_t count, std::int64_t streams_from) {
   switch (dtype) {
   case DType::f64:
-    return reduce_blocks<double>(op, sources, outs, count);
+    return reduce_all<double>(op, sources, outs, count, streams_from);
   case DType::f32:
-    return reduce_blocks<float>(op, sources, outs, count);
+    return reduce_all<float>(op, sources, outs, count, streams_from);
   case DType::bf16:
-    return reduce_blocks<bfloat16>(op, sources, outs, count);
+    return reduce_all<bfloat16>(op, sources, outs, count, streams_from);
   case DType::f16:
-    return reduce_blocks<float16>(op, sources, outs, count);
+    return reduce_all<float16>(op, sources, outs, count, streams_from);
   case DType::i64:
-    return reduce_blocks<std::int64_t>(op, sources, outs, count);
+    return reduce_all<std::int64_t>(op, sources, outs, count, streams_from);
   case DType::i32:
-    return reduce_blocks<std::int32_t>(op, sources, outs, count);
+    return reduce_all<std::int32_t>(op, sources, outs, count, streams_from);
   case DType::u8:
-    return reduce_blocks<std::uint8_t>(op, sources, outs, count);
+    return reduce_all<std::uint8_t>(op, sources, outs, count, streams_from);
   }
 }
 
-void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {
-  if (bytes <= cache_bytes) {
+void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes, std::int64_t streams_from) {
+  if (bytes < streams_from) {
     if (bytes > 0)
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
