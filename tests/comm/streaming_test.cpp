@@ -52,7 +52,7 @@ struct Shape {
   int out_is_source = -1; ///< which one
 };
 
-void check_reduce(const Shape& shape, std::size_t outs, std::int64_t streams_from, std::mt19937& random) {
+void check_reduce(const Shape& shape, std::size_t outs, std::int64_t streams_above, std::mt19937& random) {
   const std::int64_t width = width_of(shape.dtype);
   std::vector<std::vector<double>> inputs;
   std::vector<Placed> runs;
@@ -80,7 +80,7 @@ void check_reduce(const Shape& shape, std::size_t outs, std::int64_t streams_fro
   }
   if (shape.out_is_source >= 0)
     places[0] = runs[static_cast<std::size_t>(shape.out_is_source)].data;
-  impl::reduce(shape.dtype, shape.op, sources, places, shape.count, streams_from);
+  impl::reduce(shape.dtype, shape.op, sources, places, shape.count, streams_above);
   const Bytes correct = encode(expected, shape.dtype);
   for (const std::byte* place : places)
     EXPECT_TRUE(std::equal(correct.begin(), correct.end(), place));
@@ -97,13 +97,13 @@ TEST(Streaming, ReductionsAtOddPlaces) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max})
       for (const std::size_t sources : {1, 2, 3, 4, 5, 8, 11})
         for (const std::int64_t count : {1, 2, 31, 513, 1041})
-          for (const std::int64_t streams_from : {never, always}) {
+          for (const std::int64_t streams_above : {never, always}) {
             if (!is_defined(op, dtype))
               continue;
             SCOPED_TRACE(std::string(name(dtype)) + " " + name(op) + " of " + std::to_string(sources) + ", " +
                          std::to_string(count) + " elements, seed " + std::to_string(seed));
             const int in_place = random() % 2 == 0 ? -1 : static_cast<int>(random() % sources);
-            check_reduce({dtype, op, sources, count, in_place}, 1 + random() % 3, streams_from, random);
+            check_reduce({dtype, op, sources, count, in_place}, 1 + random() % 3, streams_above, random);
           }
 }
 
@@ -123,12 +123,12 @@ TEST(Streaming, CopiesAtOddPlaces) {
   for (const std::int64_t bytes : {0, 1, 15, 16, 17, 63, 64, 65, 1000, 4097})
     for (const std::int64_t from_offset : {0, 1, 7, 32})
       for (const std::int64_t to_offset : {0, 1, 15, 16})
-        for (const std::int64_t streams_from : {never, always}) {
+        for (const std::int64_t streams_above : {never, always}) {
           Bytes content(static_cast<std::size_t>(bytes));
           std::generate(content.begin(), content.end(), [&] { return static_cast<std::byte>(random()); });
           const Placed from(content, from_offset);
           Placed to(Bytes(content.size(), untouched), to_offset);
-          impl::copy_bytes(from.data, to.data, bytes, streams_from);
+          impl::copy_bytes(from.data, to.data, bytes, streams_above);
           EXPECT_TRUE(std::equal(content.begin(), content.end(), to.data));
           EXPECT_TRUE(to.is_untouched_around(content.size()));
         }

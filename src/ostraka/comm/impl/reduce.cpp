@@ -19,7 +19,7 @@ namespace {
 
 using layout::ReduceOp;
 
-constexpr std::int64_t block_bytes = 1024; // of each source and round: sources and results stay in L1
+constexpr std::int64_t block_bytes = 4096; // of each source and round: results stay in L1
 
 // The type in which values of T are reduced.
 template <class T>
@@ -164,43 +164,43 @@ private:
 
 template <class T>
 void reduce_all(ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
-                std::int64_t count, std::int64_t streams_from) {
-  Reduction<T>(op, sources, outs, count * static_cast<std::int64_t>(sizeof(T)) >= streams_from).run(count);
+                std::int64_t count, std::int64_t streams_above) {
+  Reduction<T>(op, sources, outs, count * static_cast<std::int64_t>(sizeof(T)) > streams_above).run(count);
 }
 
 } // namespace
 
-std::int64_t streamed_bytes() {
+std::int64_t cached_bytes() {
 #if defined(_SC_LEVEL2_CACHE_SIZE)
   static const std::int64_t core_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (core_cache > 0)
-    return 4 * core_cache;
+    return 2 * core_cache;
 #endif
-  return std::int64_t{1} << 22;
+  return std::int64_t{1} << 21;
 }
 
 void reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
-            std::int64_t count, std::int64_t streams_from) {
+            std::int64_t count, std::int64_t streams_above) {
   switch (dtype) {
   case DType::f64:
-    return reduce_all<double>(op, sources, outs, count, streams_from);
+    return reduce_all<double>(op, sources, outs, count, streams_above);
   case DType::f32:
-    return reduce_all<float>(op, sources, outs, count, streams_from);
+    return reduce_all<float>(op, sources, outs, count, streams_above);
   case DType::bf16:
-    return reduce_all<bfloat16>(op, sources, outs, count, streams_from);
+    return reduce_all<bfloat16>(op, sources, outs, count, streams_above);
   case DType::f16:
-    return reduce_all<float16>(op, sources, outs, count, streams_from);
+    return reduce_all<float16>(op, sources, outs, count, streams_above);
   case DType::i64:
-    return reduce_all<std::int64_t>(op, sources, outs, count, streams_from);
+    return reduce_all<std::int64_t>(op, sources, outs, count, streams_above);
   case DType::i32:
-    return reduce_all<std::int32_t>(op, sources, outs, count, streams_from);
+    return reduce_all<std::int32_t>(op, sources, outs, count, streams_above);
   case DType::u8:
-    return reduce_all<std::uint8_t>(op, sources, outs, count, streams_from);
+    return reduce_all<std::uint8_t>(op, sources, outs, count, streams_above);
   }
 }
 
-void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes, std::int64_t streams_from) {
-  if (bytes < streams_from) {
+void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes, std::int64_t streams_above) {
+  if (bytes <= streams_above) {
     if (bytes > 0)
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
