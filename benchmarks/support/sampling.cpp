@@ -14,7 +14,7 @@ namespace {
 
 constexpr double least_sample_us = 200, least_cpu_share = 0.97;
 constexpr int least_calm_rounds = 3, most_tries = 5;
-constexpr double most_seconds = 20; ///< of one measurement
+constexpr double most_seconds = 10; ///< of one measurement
 
 double cpu_seconds() {
   timespec now{};
@@ -42,6 +42,24 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+struct Round {
+  double cpu_share;
+  std::vector<double> us; ///< of each operation
+};
+
+// The `calm` undisturbed ones, or, where those are too few, the `least` least disturbed.
+Rounds calmest(std::vector<Round> all, int calm, int least) {
+  const bool is_calm = calm >= std::min(least_calm_rounds, least);
+  std::stable_sort(all.begin(), all.end(), [](const Round& a, const Round& b) { return a.cpu_share > b.cpu_share; });
+  const std::size_t kept = std::min(all.size(), static_cast<std::size_t>(is_calm ? calm : least));
+  Rounds rounds{{}, static_cast<int>(all.size() - kept), is_calm};
+  rounds.us.resize(all.front().us.size());
+  for (std::size_t i = 0; i < kept; ++i)
+    for (std::size_t k = 0; k < rounds.us.size(); ++k)
+      rounds.us[k].push_back(all[i].us[k]);
+  return rounds;
+}
+
 } // namespace
 
 Sample sample(const Operation& operation, int repeats) {
@@ -67,26 +85,22 @@ int choose_repeats(const Operation& operation) {
 
 Rounds measure(const std::vector<Operation>& operations, const std::vector<int>& repeats, int rounds) {
   const std::size_t count = operations.size();
-  Rounds all{std::vector<std::vector<double>>(count)}, calm = all;
+  std::vector<Round> all;
+  int calm = 0;
   double seconds = 0;
-  std::size_t turn = 0;
-  while (calm.size() < rounds && all.size() < most_tries * rounds && seconds < most_seconds) {
-    double share = 1;
+  while (calm < rounds && static_cast<int>(all.size()) < most_tries * rounds && seconds < most_seconds) {
+    Round round{1, std::vector<double>(count)};
     for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t which = (i + turn) % count;
+      const std::size_t which = (i + all.size()) % count;
       const Sample taken = sample(operations[which], repeats[which]);
-      all.us[which].push_back(taken.us);
-      share = std::min(share, taken.cpu_share);
+      round.us[which] = taken.us;
+      round.cpu_share = std::min(round.cpu_share, taken.cpu_share);
       seconds += 1e-6 * taken.us * repeats[which];
     }
-    ++turn;
-    if (share >= least_cpu_share)
-      for (std::size_t i = 0; i < count; ++i)
-        calm.us[i].push_back(all.us[i].back());
+    calm += round.cpu_share >= least_cpu_share ? 1 : 0;
+    all.push_back(std::move(round));
   }
-  calm.discarded = all.size() - calm.size();
-  all.is_calm = false;
-  return calm.size() >= std::min(least_calm_rounds, rounds) ? calm : all;
+  return calmest(std::move(all), calm, rounds);
 }
 
 double Rounds::median(const std::function<double(int round)>& quantity) const {

@@ -23,7 +23,7 @@ int choose_repeats(const Operation& operation);
 struct Rounds {
   std::vector<std::vector<double>> us;
   int discarded = 0;   ///< rounds that others disturbed: a CPU share below 0.97
-  bool is_calm = true; ///< false: nearly all were disturbed, so none was discarded
+  bool is_calm = true; ///< false: nearly all were, and these are only the least disturbed
 
   int size() const { return static_cast<int>(us.front().size()); }
   /// The median over the rounds of what `quantity` makes of a round. Local.
