@@ -6,9 +6,7 @@
 
 // ranks: 2
 #include "support/cases.hpp"
-#include <ostraka/base/environment.hpp>
-#include <ostraka/comm/node/node.hpp>
-#include <ostraka/comm/node/node_arena.hpp>
+#include "support/node.hpp"
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <mpi.h>
@@ -53,14 +51,6 @@ Target target_of(Kind kind, DType dtype, std::int64_t bytes) {
   if (kind == Kind::reduce_scatter && dtype == DType::bf16)
     return {0, bytes < 4 * mib ? 4.5 : 5};
   return {};
-}
-
-// The back end that the mesh really uses: /dev/shm may be too small, and nodes may be pretended.
-bool is_on_one_node(const buffer::MeshPtr& mesh) {
-  const memory::Storage probe(mesh->arena(), 64, memory::Kind::other);
-  if (!comm::node::locate(probe.data()))
-    return false;
-  return comm::Node(MPI_COMM_WORLD, environment::ranks_per_node()).size() == mesh->size();
 }
 
 void check_results(const char* name, const Case& which) {

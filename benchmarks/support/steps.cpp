@@ -94,6 +94,13 @@ void LibraryStep::operator()() {
     optimizer_->step();
 }
 
+void LibraryStep::gather_all() {
+  for (fsdp::FsdpModule* module : modules_) {
+    module->unshard();
+    module->reshard();
+  }
+}
+
 buffer::TensorRange LibraryStep::main_gradient(int layer) const {
   return modules_[static_cast<std::size_t>(layer)]->main_gradient("weight", DType::f32);
 }

@@ -57,6 +57,8 @@ public:
   void operator()();
   const buffer::MeshPtr& mesh() const { return context_->mesh(); }
   buffer::TensorRange main_gradient(int layer) const;
+  /// Makes the weights of all layers readable, one after the other.
+  void gather_all();
 
 private:
   std::shared_ptr<fsdp::FsdpContext> context_;
