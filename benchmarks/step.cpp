@@ -94,12 +94,18 @@ void check_gradients(const LibraryStep& taken, LonelyStep& lonely, float toleran
     const buffer::TensorRange found = taken.main_gradient(layer);
     const float ranks = static_cast<float>(taken.mesh()->size());
     for (std::int64_t i = 0; i < found.count; ++i) {
-      const float expected = ranks * lonely.gradient(layer)[found.offset + i];
-      const float error = std::abs(static_cast<const float*>(found.data)[i] - expected);
+      const float expected = lonely.gradient(layer)[found.offset + i];
+      const float error = std::abs(static_cast<const float*>(found.data)[i] / ranks - expected);
       expect(error <= tolerance * (1 + std::abs(expected)), Status::INTERNAL, name, ": the gradient of layer ", layer,
              " is wrong");
     }
   }
+}
+
+template <class Step>
+double gather_us_of(Step& taken) {
+  const Operation gather = [&] { taken.gather_all(); };
+  return measure({gather}, {choose_repeats(gather)}, num_rounds).median(0) / num_layers;
 }
 
 /// The library on a back end, which is a mesh's to choose.
@@ -114,14 +120,15 @@ Row measure_library(const char* backend, const std::string& name, const Target& 
     check_gradients(taken, bases.per_layer, kind.storage == DType::bf16 ? 0.05f : 1e-5f, name);
   Row row = bases.compare(
       name + (shares ? ", node" : ", messages"), shares ? target : Target{}, [&] { taken(); }, kind.updates);
-  const Operation gather = [&] { taken.gather_all(); };
-  row.gather_us = measure({gather}, {choose_repeats(gather)}, num_rounds).median(0) / num_layers;
+  row.gather_us = gather_us_of(taken);
   return row;
 }
 
 Row measure_stock(const Weights& weights, Bases& bases) {
   StockStep taken(weights, MPI_COMM_WORLD);
-  return bases.compare("MPI alone", {}, [&] { taken(); });
+  Row row = bases.compare("MPI alone", {}, [&] { taken(); });
+  row.gather_us = gather_us_of(taken);
+  return row;
 }
 
 // --- comparisons between rows

@@ -41,6 +41,11 @@ void StockStep::gather(int layer) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+void StockStep::gather_all() {
+  for (int layer = 0; layer < num_layers; ++layer)
+    gather(layer);
+}
+
 void StockStep::operator()() {
   for (int layer = 0; layer < num_layers; ++layer) {
     gather(layer);

@@ -35,6 +35,7 @@ class StockStep {
 public:
   StockStep(const std::vector<std::vector<float>>& weights, MPI_Comm group);
   void operator()();
+  void gather_all();
 
 private:
   void gather(int layer);
