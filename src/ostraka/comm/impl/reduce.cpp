@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/float16.hpp>
 #include <ostraka/comm/impl/reduce.hpp>
+#include <ostraka/comm/impl/sums.hpp>
+#include <ostraka/comm/impl/vectors.hpp>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <type_traits>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-// The widest vectors of the machine that runs it, not of the one that built it. (Sanitizers run before it can choose.)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
-#define OSTRAKA_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OSTRAKA_WIDEST
-#endif
+#include <vector>
 
 namespace ostraka::comm::impl {
 
@@ -25,8 +19,7 @@ namespace {
 
 using layout::ReduceOp;
 
-constexpr std::int64_t block_bytes = 2048;                  // of each source and round: sources and sum stay in L1
-constexpr std::int64_t cache_bytes = std::int64_t{1} << 20; // of a core: what is larger is written around it
+constexpr std::int64_t block_bytes = 4096; // of each source and round: results stay in L1
 
 // The type in which values of T are reduced.
 template <class T>
@@ -67,132 +60,123 @@ void combine(Wide<T>* total, const T* values, std::int64_t count, ReduceOp op) {
     total[i] = apply(total[i], static_cast<Wide<T>>(values[i]), op);
 }
 
-// The sums that training does all day, in vectors.
-OSTRAKA_WIDEST void add(float* total, const float* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] += values[i];
-}
-OSTRAKA_WIDEST void add(double* total, const double* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] += values[i];
-}
-OSTRAKA_WIDEST void add_two(float* total, const float* a, const float* b, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] = a[i] + b[i];
-}
-OSTRAKA_WIDEST void add_two(double* total, const double* a, const double* b, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] = a[i] + b[i];
-}
-OSTRAKA_WIDEST void widen(float* total, const std::uint16_t* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(values[i]) << 16);
-}
-OSTRAKA_WIDEST void add_wide(float* total, const std::uint16_t* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    total[i] += __builtin_bit_cast(float, static_cast<std::uint32_t>(values[i]) << 16);
-}
-// As bfloat16(float), written so that it vectorises.
-OSTRAKA_WIDEST void round(std::uint16_t* results, const float* total, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto word = __builtin_bit_cast(std::uint32_t, total[i]);
-    const std::uint32_t rounded = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16;
-    const std::uint32_t quiet = (word >> 16) | 0x40u;
-    results[i] = static_cast<std::uint16_t>((word & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-  }
-}
-
 bool is_sum(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::mean; }
 
 // total = the reduction of all sources from element `begin` on.
 template <class T>
-void gather(Wide<T>* total, std::span<const std::byte* const> sources, std::int64_t begin, std::int64_t count,
-            ReduceOp op) {
-  const auto source = [&](std::size_t k) { return reinterpret_cast<const T*>(sources[k]) + begin; };
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
-    if (is_sum(op) && sources.size() > 1) {
-      add_two(total, source(0), source(1), count);
-      for (std::size_t k = 2; k < sources.size(); ++k)
-        add(total, source(k), count);
-      return;
-    }
+void gather(Wide<T>* total, std::span<const T* const> sources, std::int64_t begin, std::int64_t count, ReduceOp op) {
   if constexpr (std::is_same_v<T, bfloat16>)
     if (is_sum(op)) {
-      const auto bits = [&](std::size_t k) { return reinterpret_cast<const std::uint16_t*>(sources[k]) + begin; };
-      widen(total, bits(0), count);
-      for (std::size_t k = 1; k < sources.size(); ++k)
-        add_wide(total, bits(k), count);
+      widen(total, sources[0] + begin, count);
+      for (const T* source : sources.subspan(1))
+        add_wide(total, source + begin, count);
       return;
     }
   for (std::int64_t i = 0; i < count; ++i)
-    total[i] = static_cast<Wide<T>>(source(0)[i]);
-  for (std::size_t k = 1; k < sources.size(); ++k)
-    combine<T>(total, source(k), count, op);
+    total[i] = static_cast<Wide<T>>(sources[0][begin + i]);
+  for (const T* source : sources.subspan(1))
+    combine<T>(total, source + begin, count, op);
 }
 
 template <class T>
 void narrow_to(T* results, const Wide<T>* total, std::int64_t count) {
   if constexpr (std::is_same_v<T, bfloat16>)
-    round(reinterpret_cast<std::uint16_t*>(results), total, count);
+    round(results, total, count);
   else
     for (std::int64_t i = 0; i < count; ++i)
       results[i] = static_cast<T>(total[i]);
 }
 
-// Around the caches where the target is aligned, which it is except at the ends of a range.
-void stream(std::byte* to, const std::byte* from, std::int64_t bytes) {
-#if defined(__SSE2__)
-  constexpr std::int64_t vector = sizeof(__m128i);
-  const auto address = reinterpret_cast<std::uintptr_t>(to);
-  const std::int64_t head = std::min<std::int64_t>((vector - address % vector) % vector, bytes);
-  std::memcpy(to, from, static_cast<std::size_t>(head));
-  std::int64_t at = head;
-  for (; at + vector <= bytes; at += vector)
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
-  std::memcpy(to + at, from + at, static_cast<std::size_t>(bytes - at));
-#else
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
-#endif
-}
-
-// Streaming stores are not ordered with others: whoever publishes a result must see them done.
-void fence() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
 // From sources of T to results of R, which is T or its wide type or has it as the wide type. Sums are divided.
 template <class T, class R>
-void reduce_blocks(ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
-                   std::int64_t count, std::int64_t divisor) {
-  constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(T));
-  constexpr auto width = static_cast<std::int64_t>(sizeof(R));
-  alignas(64) std::array<Wide<T>, block> total;
-  alignas(64) std::array<R, block> narrowed;
-  const bool streams = count * width > cache_bytes;
-  for (std::int64_t begin = 0; begin < count; begin += block) {
-    const std::int64_t size = std::min(block, count - begin);
-    gather<T>(total.data(), sources, begin, size, op);
-    if (divisor != 1)
-      for (std::int64_t i = 0; i < size; ++i)
-        total[i] = static_cast<Wide<T>>(total[i] / static_cast<Wide<T>>(divisor));
-    const auto* results = reinterpret_cast<const std::byte*>(total.data());
-    if constexpr (!std::is_same_v<R, Wide<T>>) {
-      narrow_to<R>(narrowed.data(), total.data(), size);
-      results = reinterpret_cast<const std::byte*>(narrowed.data());
-    }
-    for (std::byte* out : outs) {
-      std::byte* place = out + begin * width;
-      const std::int64_t bytes = size * width;
-      if (streams)
-        stream(place, results, bytes);
+class Reduction {
+public:
+  Reduction(ReduceOp op, std::int64_t divisor, std::span<const std::byte* const> sources,
+            std::span<std::byte* const> outs, bool is_large)
+      : op_(op), divisor_(divisor), streams_(is_large && !is_any_of(outs, sources)) {
+    for (const std::byte* source : sources)
+      sources_.push_back(reinterpret_cast<const T*>(source));
+    for (std::byte* out : outs)
+      outs_.push_back(reinterpret_cast<R*>(out));
+    from_.resize(sources_.size());
+  }
+
+  void run(std::int64_t count) {
+    if (sums_in_vectors() && writes_at_once())
+      return sum_to(outs_[0], 0, count, factor());
+    alignas(64) std::array<R, block> results;
+    for (std::int64_t begin = 0; begin < count; begin += block) {
+      const std::int64_t size = std::min(block, count - begin);
+      if (sums_in_vectors())
+        sum_to(results.data(), begin, size, factor());
       else
-        std::memcpy(place, results, static_cast<std::size_t>(bytes));
+        reduce_to(results.data(), begin, size);
+      for (R* out : outs_)
+        write(out + begin, results.data(), size);
+    }
+    if (streams_)
+      fence();
+  }
+
+private:
+  static constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(T));
+
+  // What was just read is in a cache anyway: streams are three times slower there.
+  static bool is_any_of(std::span<std::byte* const> outs, std::span<const std::byte* const> sources) {
+    return std::find_first_of(outs.begin(), outs.end(), sources.begin(), sources.end()) != outs.end();
+  }
+  bool has_vectors() const {
+    const bool fits = !std::is_same_v<T, bfloat16> || sources_.size() <= most_in_registers;
+    return has_vector_sum<T> && is_sum(op_) && sources_.size() > 1 && fits;
+  }
+  // Dividing by 2^k is a factor, exactly.
+  bool sums_in_vectors() const {
+    return std::is_same_v<T, R> && has_vectors() && std::has_single_bit(static_cast<std::uint64_t>(divisor_));
+  }
+  Wide<T> factor() const { return Wide<T>{1} / static_cast<Wide<T>>(divisor_); }
+  bool writes_at_once() const { return !streams_ && outs_.size() == 1 && sources_.size() <= most_in_registers; }
+
+  template <class Out>
+  void sum_to(Out* results, std::int64_t begin, std::int64_t count, Wide<T> factor) {
+    if constexpr (has_vector_sum<T> && std::is_same_v<T, Out>) {
+      std::transform(sources_.begin(), sources_.end(), from_.begin(), [&](const T* source) { return source + begin; });
+      sum(results, std::span<const T* const>(from_), count, factor);
     }
   }
-  if (streams)
-    fence();
+
+  void reduce_to(R* results, std::int64_t begin, std::int64_t count) {
+    alignas(64) std::array<Wide<T>, block> total;
+    if (std::is_same_v<T, Wide<T>> && has_vectors())
+      sum_to(total.data(), begin, count, Wide<T>{1});
+    else
+      gather<T>(total.data(), sources_, begin, count, op_);
+    if (divisor_ != 1)
+      for (std::int64_t i = 0; i < count; ++i)
+        total[i] = static_cast<Wide<T>>(total[i] / static_cast<Wide<T>>(divisor_));
+    narrow_to<R>(results, total.data(), count);
+  }
+
+  void write(R* out, const R* results, std::int64_t count) const {
+    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(R));
+    if (streams_)
+      stream(reinterpret_cast<std::byte*>(out), reinterpret_cast<const std::byte*>(results), bytes);
+    else
+      std::memcpy(static_cast<void*>(out), results, static_cast<std::size_t>(bytes));
+  }
+
+  ReduceOp op_;
+  std::int64_t divisor_;
+  bool streams_;
+  std::vector<const T*> sources_;
+  std::vector<const T*> from_; ///< the sources in a round
+  std::vector<R*> outs_;
+};
+
+template <class T, class R>
+void reduce_all(ReduceOp op, std::int64_t divisor, std::span<const std::byte* const> sources,
+                std::span<std::byte* const> outs, std::int64_t count, std::int64_t streams_above) {
+  const bool is_large = count * static_cast<std::int64_t>(sizeof(R)) > streams_above;
+  Reduction<T, R>(op, divisor, sources, outs, is_large).run(count);
 }
 
 // Calls body with a value of the type.
@@ -218,12 +202,21 @@ void for_type(DType dtype, Body&& body) {
 
 } // namespace
 
+std::int64_t cached_bytes() {
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+  static const std::int64_t core_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (core_cache > 0)
+    return 2 * core_cache;
+#endif
+  return std::int64_t{1} << 21;
+}
+
 void reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
-            std::int64_t count) {
+            std::int64_t count, std::int64_t streams_above) {
   const std::int64_t divisor = op == ReduceOp::mean ? static_cast<std::int64_t>(sources.size()) : 1;
   for_type(dtype, [&](auto value) {
     using T = decltype(value);
-    reduce_blocks<T, T>(op, sources, outs, count, divisor);
+    reduce_all<T, T>(op, divisor, sources, outs, count, streams_above);
   });
 }
 
@@ -233,7 +226,7 @@ void reduce_partly(DType dtype, ReduceOp op, std::span<const std::byte* const> s
                    std::int64_t count) {
   for_type(dtype, [&](auto value) {
     using T = decltype(value);
-    reduce_blocks<T, Wide<T>>(op, sources, {&out, 1}, count, 1);
+    reduce_all<T, Wide<T>>(op, 1, sources, {&out, 1}, count, cached_bytes());
   });
 }
 
@@ -242,12 +235,12 @@ void reduce_partial(DType dtype, ReduceOp op, std::span<const std::byte* const> 
   const std::int64_t divisor = op == ReduceOp::mean ? ranks : 1;
   for_type(dtype, [&](auto value) {
     using T = decltype(value);
-    reduce_blocks<Wide<T>, T>(op, partial, outs, count, divisor);
+    reduce_all<Wide<T>, T>(op, divisor, partial, outs, count, cached_bytes());
   });
 }
 
-void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {
-  if (bytes <= cache_bytes) {
+void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes, std::int64_t streams_above) {
+  if (bytes <= streams_above) {
     if (bytes > 0)
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
