@@ -94,10 +94,10 @@ function(ostraka_add_pure_test room)
   ostraka_set_test(${room} ${room} 1 ${arg_SECONDS})
 endfunction()
 
-# ostraka_add_mpi_test(name [ROOM room] RANKS 1 2 .. SECONDS s SOURCES ...): GoogleTest on the whole core, once per number
-# of ranks. ROOM only where it is not the name.
+# ostraka_add_mpi_test(name [ROOM room] RANKS 1 2 .. SECONDS s [ENVIRONMENT A=b ..] SOURCES ...): GoogleTest on the whole
+# core, once per number of ranks. ROOM only where it is not the name.
 function(ostraka_add_mpi_test room)
-  cmake_parse_arguments(arg "" "ROOM;SECONDS" "RANKS;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "" "ROOM;SECONDS" "RANKS;ENVIRONMENT;SOURCES" ${ARGN})
   if(NOT arg_ROOM)
     set(arg_ROOM ${room})
   endif()
@@ -105,5 +105,6 @@ function(ostraka_add_mpi_test room)
   add_executable(${name} ${arg_SOURCES} $<TARGET_OBJECTS:ostraka_test_main>)
   target_link_libraries(${name} PRIVATE ostraka_core ostraka_warnings GTest::gtest)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  ostraka_run_ranks(${room} ROOM ${arg_ROOM} RANKS ${arg_RANKS} SECONDS ${arg_SECONDS} COMMAND $<TARGET_FILE:${name}>)
+  ostraka_run_ranks(${room} ROOM ${arg_ROOM} RANKS ${arg_RANKS} SECONDS ${arg_SECONDS} ENVIRONMENT ${arg_ENVIRONMENT}
+                    COMMAND $<TARGET_FILE:${name}>)
 endfunction()

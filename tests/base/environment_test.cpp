@@ -37,14 +37,14 @@ TEST(Environment, LogLevel) {
 }
 
 TEST(Environment, Backend) {
-  for (const char* text : {static_cast<const char*>(nullptr), "", "mpi"}) {
+  for (const char* text : {static_cast<const char*>(nullptr), "", "node"}) {
     const ScopedEnvironment scope("OSTRAKA_BACKEND", text);
-    EXPECT_EQ(environment::backend(), environment::Backend::mpi);
+    EXPECT_EQ(environment::backend(), environment::Backend::node);
   }
-  const ScopedEnvironment scope("OSTRAKA_BACKEND", "node");
-  EXPECT_EQ(environment::backend(), environment::Backend::node);
+  const ScopedEnvironment scope("OSTRAKA_BACKEND", "mpi");
+  EXPECT_EQ(environment::backend(), environment::Backend::mpi);
   const ScopedEnvironment wrong("OSTRAKA_BACKEND", "shm");
-  expect_error(Status::INVALID_ARGUMENT, [] { environment::backend(); }, {"OSTRAKA_BACKEND", "mpi or node", "shm"});
+  expect_error(Status::INVALID_ARGUMENT, [] { environment::backend(); }, {"OSTRAKA_BACKEND", "node or mpi", "shm"});
 }
 
 TEST(Environment, Numbers) {

@@ -33,8 +33,8 @@ constexpr std::int64_t largest_count = std::numeric_limits<std::int32_t>::max();
 
 Backend backend() {
   const char* text = std::getenv("OSTRAKA_BACKEND");
-  const std::string_view name = text == nullptr || *text == '\0' ? "mpi" : text;
-  expect(name == "node" || name == "mpi", Status::INVALID_ARGUMENT, "OSTRAKA_BACKEND: expected mpi or node, found '",
+  const std::string_view name = text == nullptr || *text == '\0' ? "node" : text;
+  expect(name == "node" || name == "mpi", Status::INVALID_ARGUMENT, "OSTRAKA_BACKEND: expected node or mpi, found '",
          name, "'");
   return name == "node" ? Backend::node : Backend::mpi;
 }

@@ -13,7 +13,7 @@ namespace ostraka::environment {
 /// operation between the ranks before it starts. Default off.
 OSTRAKA_API bool check();
 
-/// OSTRAKA_BACKEND: mpi (default: MPI carries everything) or node (ranks of a node share memory, MPI carries the rest).
+/// OSTRAKA_BACKEND: node (default: ranks of a node share memory, MPI carries the rest) or mpi (MPI carries everything).
 enum class Backend { mpi, node };
 OSTRAKA_API Backend backend();
 
