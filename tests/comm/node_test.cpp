@@ -142,6 +142,8 @@ TEST_F(NodeTest, PretendNodes) {
     EXPECT_EQ(map.node(rank), rank / size);
     EXPECT_EQ(map_nodes(node.ranks(), &node).nodes(), 1);
     EXPECT_EQ(map_nodes(MPI_COMM_WORLD, nullptr).nodes(), ranks);
+    const NodeMap without = map_nodes(MPI_COMM_WORLD, node.id() == 0 ? nullptr : &node); // of the first node's memory
+    EXPECT_EQ(without.nodes(), map.nodes() - 1 + std::min(size, ranks));
   }
 }
 

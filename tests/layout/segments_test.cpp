@@ -49,6 +49,13 @@ void check_random(std::uint64_t seed) {
   }
 }
 
+TEST(Segments, Even) {
+  expect_same(Segments::even(3, 8), {3, 3, 2});
+  expect_same(Segments::even(3, 9), {3, 3, 3});
+  expect_same(Segments::even(4, 2), {1, 1, 0, 0});
+  expect_same(Segments::even(2, 0), {0, 0});
+}
+
 TEST(Segments, FixedSeed) { check_random(7); }
 TEST(Segments, FreshSeed) { check_random(fresh_seed()); }
 

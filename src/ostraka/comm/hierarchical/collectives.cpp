@@ -9,8 +9,8 @@ namespace {
 class ReduceScatter final : public HierarchicalCollective {
 public:
   ReduceScatter(LinePtr line, Operand in, Operand out, const layout::Segments& pieces, DType dtype, layout::ReduceOp op)
-      : HierarchicalCollective(line), in_(std::move(in)), out_(std::move(out)),
-        bytes_(pieces.size() * ostraka::size_of(dtype)), reduction_(std::move(line), description, pieces, dtype, op) {}
+      : HierarchicalCollective(line), in_(std::move(in)), out_(std::move(out)), bytes_(pieces.size() * size_of(dtype)),
+        reduction_(std::move(line), description, pieces, dtype, op) {}
 
 private:
   void prepare() override { notice_.data = show(in_.data(), bytes_); }
@@ -37,7 +37,7 @@ private:
 class Gather : public HierarchicalCollective {
 protected:
   Gather(LinePtr line, Operand out, const layout::Segments& pieces, DType dtype)
-      : HierarchicalCollective(std::move(line)), out_(std::move(out)), pieces_(pieces), width_(ostraka::size_of(dtype)),
+      : HierarchicalCollective(std::move(line)), out_(std::move(out)), pieces_(pieces), width_(size_of(dtype)),
         messages_(line_->all, description, dtype, Tag::share) {}
 
   layout::Range piece_of(int local) const { return pieces_.range(line_->peers()[static_cast<std::size_t>(local)]); }
