@@ -61,18 +61,25 @@ void FsdpModule::build() {
       same->push_back(spec);
     }
     std::vector<std::shared_ptr<ParameterGroup>> groups;
-    comm::together(all, [&] {
-      for (auto& specs : grouped) {
-        groups.push_back(std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs)));
-        groups.back()->check_not_in_use = [this, resources = context_.resources_] {
-          expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
-          check_not_in_use("update");
-        };
-      }
-    });
+    try {
+      for (auto& specs : grouped) // one by one, so that a failure leaves the same regions of shared memory on all ranks
+        comm::together(all, [&] { groups.push_back(make_group(std::move(specs))); });
+    } catch (const Error&) {
+      declared_.clear();
+      throw;
+    }
     groups_ = std::move(groups);
     is_built_ = true;
   });
+}
+
+std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
+  auto group = std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs));
+  group->check_not_in_use = [this, resources = context_.resources_] {
+    expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
+    check_not_in_use("update");
+  };
+  return group;
 }
 
 void FsdpModule::set_parameter(const std::string& parameter, const void* data, std::int64_t count, DType dtype) {

@@ -41,6 +41,8 @@ public:
   virtual std::int64_t replica_hash(int index) const = 0;
   /// The values that rank 0 has set, on all ranks. Collective over the mesh.
   virtual void broadcast() = 0;
+  /// Bytes of this rank's part of what the ranks of a node share.
+  virtual std::int64_t shared_bytes() const { return 0; }
 
   /// Asks for the whole weights, which may take until wait_unsharded().
   virtual void unshard() = 0;

@@ -132,7 +132,7 @@ bool DeviceMesh::is_congruent(const DeviceMesh& other) const {
 }
 
 std::shared_ptr<comm::SharedMemory> DeviceMesh::make_shared_memory() const {
-  const bool is_one_node = home_.node != nullptr && home_.node->size() == size_;
+  const bool is_one_node = home_.shares_memory && home_.node->size() == size_;
   return is_one_node ? std::make_shared<comm::SharedMemory>(home_.node->ranks()) : nullptr;
 }
 

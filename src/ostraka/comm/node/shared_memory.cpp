@@ -44,8 +44,14 @@ public:
 
   void populate(std::byte* data, std::int64_t bytes) {
     const std::int64_t begin = data - pages_.data();
-    pages_.populate(begin / page() * page(), round_up(begin + bytes, page(), "shared memory: bytes"));
+    const std::int64_t end = round_up(begin + bytes, page(), "shared memory: bytes");
+    pages_.populate(begin / page() * page(), end);
+    // A page counts for the rank that has its first byte, once: blocks rise unless an earlier set-up failed.
+    const std::int64_t first = std::max(round_up(begin, page(), "shared memory: bytes"), counted_until_);
+    populated_ += std::max<std::int64_t>(end - first, 0);
+    counted_until_ = std::max(counted_until_, end);
   }
+  std::int64_t populated() const { return populated_; }
 
 protected:
   AddressSpace reserve() override {
@@ -58,6 +64,8 @@ protected:
 private:
   node::Segment pages_;
   int reserved_spaces_ = 0;
+  std::int64_t populated_ = 0;
+  std::int64_t counted_until_ = 0;
 };
 
 SharedMemory::SharedMemory(MPI_Comm node)
@@ -70,6 +78,8 @@ SharedMemory::SharedMemory(MPI_Comm node)
 std::shared_ptr<memory::Arena> SharedMemory::arena() const { return arena_; }
 
 void SharedMemory::populate(std::byte* data, std::int64_t bytes) { arena_->populate(data, bytes); }
+
+std::int64_t SharedMemory::populated() const { return arena_->populated(); }
 
 void SharedMemory::wait(std::int64_t number, const std::string& region, const char* purpose) {
   if (!is_started_ || clocks_.first_behind(number) == clocks_.size())

@@ -33,6 +33,8 @@ public:
   /// for the part that it writes; nobody touches a part before all have done so. Throws OUT_OF_MEMORY where /dev/shm is
   /// full.
   void populate(std::byte* data, std::int64_t bytes);
+  /// Bytes of the pages that this rank has taken: over the ranks, every page counts once.
+  std::int64_t populated() const;
 
   /// Set-up is over: from here reads and writes wait for each other. All ranks must have ended set-up before.
   void start() { is_started_ = true; }
