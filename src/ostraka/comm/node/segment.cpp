@@ -85,6 +85,11 @@ void Segment::populate(std::int64_t begin, std::int64_t end) {
          " (OSTRAKA_BACKEND=mpi does without)");
 }
 
+void Segment::discard(std::int64_t begin, std::int64_t end) {
+  if (end > begin)
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
+}
+
 void Segment::unlink() { shm_unlink(name_.c_str()); }
 
 void Segment::swap(Segment& other) noexcept {

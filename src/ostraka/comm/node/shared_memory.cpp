@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/checked.hpp>
 #include <ostraka/comm/node/shared_memory.hpp>
+#include <ostraka/layout/range.hpp>
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace ostraka::comm {
 
@@ -38,7 +40,7 @@ std::int64_t address_bytes() {
 /// Arithmetic on one file that all ranks map. Blocks are whole pages, so that protecting one protects no other.
 class SharedMemory::Arena final : public memory::Arena {
 public:
-  explicit Arena(node::Segment pages) : memory::Arena(page()), pages_(std::move(pages)) {}
+  Arena(node::Segment pages, int rank) : memory::Arena(page()), pages_(std::move(pages)), rank_(rank) {}
 
   runtime::Device device() const override { return runtime::Device::host; }
 
@@ -46,12 +48,17 @@ public:
     const std::int64_t begin = data - pages_.data();
     const std::int64_t end = round_up(begin + bytes, page(), "shared memory: bytes");
     pages_.populate(begin / page() * page(), end);
-    // A page counts for the rank that has its first byte, once: blocks rise unless an earlier set-up failed.
-    const std::int64_t first = std::max(round_up(begin, page(), "shared memory: bytes"), counted_until_);
-    populated_ += std::max<std::int64_t>(end - first, 0);
-    counted_until_ = std::max(counted_until_, end);
+    // A page counts for the rank that has its first byte.
+    const std::int64_t first = round_up(begin, page(), "shared memory: bytes");
+    if (end > first)
+      populated_.push_back({first, end});
   }
-  std::int64_t populated() const { return populated_; }
+  std::int64_t populated() const {
+    std::int64_t bytes = 0;
+    for (const layout::Range& pages : populated_)
+      bytes += pages.size();
+    return bytes;
+  }
 
 protected:
   AddressSpace reserve() override {
@@ -59,17 +66,23 @@ protected:
     return {pages_.data() + half * reserved_spaces_++, half};
   }
   void commit(const AddressSpace&, std::int64_t, std::int64_t) override {} // populate() does, each rank its part
-  void poison(std::byte*, std::int64_t) override {}                        // not one rank's to write
+  void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) override {
+    const std::int64_t first = space.data - pages_.data();
+    std::erase_if(populated_, [&](const layout::Range& pages) { return pages.begin >= first + kept; });
+    if (rank_ == 0)
+      pages_.discard(first + kept, first + committed);
+  }
+  void poison(std::byte*, std::int64_t) override {} // not one rank's to write
 
 private:
   node::Segment pages_;
+  int rank_;
   int reserved_spaces_ = 0;
-  std::int64_t populated_ = 0;
-  std::int64_t counted_until_ = 0;
+  std::vector<layout::Range> populated_; ///< by this rank
 };
 
 SharedMemory::SharedMemory(MPI_Comm node)
-    : arena_(std::make_shared<Arena>(node::share_one(node, address_bytes()))),
+    : arena_(std::make_shared<Arena>(node::share_one(node, address_bytes()), rank_in(node))),
       clock_pages_(node::share_one(node, node::Clocks::bytes(size_of(node)), node::Clocks::bytes(size_of(node)))),
       clocks_(clock_pages_.data(), rank_in(node), size_of(node)) {
   clock_pages_.close_file();
@@ -90,7 +103,7 @@ void SharedMemory::wait(std::int64_t number, const std::string& region, const ch
     return clocks_.first_behind(waiting_.number) == clocks_.size();
   };
   try {
-    runtime::wait_until(is_over, purpose);
+    runtime::wait_until(is_over, "shared memory");
   } catch (...) {
     waiting_ = {};
     throw;
