@@ -162,6 +162,12 @@ module ostraka_c_fsdp
       type(c_ptr), value :: context
       type(ostraka_memory_report_t), intent(inout) :: report
     end function
+    integer(c_int32_t) function c_fsdp_context_node_memory(context, report) &
+      bind(c, name='ostraka_fsdp_context_node_memory')
+      import
+      type(c_ptr), value :: context
+      type(ostraka_memory_report_t), intent(inout) :: report
+    end function
   end interface
 
   !! optim.h

@@ -70,6 +70,7 @@ module ostraka_fsdp
     procedure, public :: begin_inference
     procedure, public :: end_inference
     procedure, public :: memory
+    procedure, public :: node_memory
   end type
 
 contains
@@ -193,7 +194,20 @@ contains
     call conclude('context%memory', status, ierr)
   end subroutine
 
-  !! Lays out and allocates the module's parameters (zero). Collective over the mesh.
+  !! Bytes on this rank's node: the sums over its ranks; num_elements stays that of the model. Collective.
+  subroutine node_memory(self, report, ierr)
+    class(ostraka_fsdp_context_t), intent(in) :: self
+    type(ostraka_memory_report_t), intent(out) :: report
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: status
+
+    status = c_memory_report_init_versioned(report, int(c_sizeof(report), int64), OSTRAKA_MEMORY_REPORT_VERSION)
+    if (status == OSTRAKA_OK) status = c_fsdp_context_node_memory(self%handle, report)
+    call conclude('context%node_memory', status, ierr)
+  end subroutine
+
+  !! Lays out and allocates the module's parameters (zero). Collective over the mesh. OSTRAKA_OUT_OF_MEMORY on all ranks
+  !! when one has too little; then the module has no parameters: add smaller ones and build again.
   subroutine build(self, ierr)
     class(ostraka_fsdp_module_t), intent(in) :: self
     integer(int32), intent(out), optional :: ierr

@@ -73,7 +73,7 @@ module ostraka_types
 
   !! Versions of the structs below.
   integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 1
-  integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 2
   integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
 
@@ -109,7 +109,8 @@ module ostraka_types
   end type
 
   !! Bytes on this rank: weights at rest, main gradients, moments, gathered weights and gradient slots now and at most;
-  !! num_elements: elements of the whole model over all ranks, without padding.
+  !! num_elements: elements of the whole model over all ranks, without padding; reserved_bytes: taken from the system for
+  !! all of this. Of memory that the ranks of a node share a rank counts its own part.
   type, bind(c) :: ostraka_memory_report_t
     integer(c_int64_t) :: struct_size = 0
     integer(c_int32_t) :: version = 0
@@ -120,6 +121,7 @@ module ostraka_types
     integer(c_int64_t) :: transient = 0
     integer(c_int64_t) :: transient_peak = 0
     integer(c_int64_t) :: num_elements = 0
+    integer(c_int64_t) :: reserved_bytes = 0
   end type
 
   type, bind(c) :: c_adamw_config_t

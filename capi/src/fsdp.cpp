@@ -25,6 +25,19 @@ fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config) {
   return result;
 }
 
+void write_report(ostraka_memory_report_t* report, const fsdp::MemoryReport& found) {
+  ostraka_memory_report_t values{};
+  values.parameters = found.parameters;
+  values.gradients = found.gradients;
+  values.optimizer_state = found.optimizer_state;
+  values.transient = found.transient;
+  values.transient_peak = found.transient_peak;
+  values.num_elements = found.num_elements;
+  values.reserved_bytes = found.reserved;
+  const ostraka_memory_report_t& asked = output(report, "report");
+  write(report, values, asked.struct_size, asked.version, report_versions);
+}
+
 FsdpModule& module_of(ostraka_fsdp_module_t handle) { return *get(handle)->module; }
 
 fsdp::FsdpContext& context_of(ostraka_fsdp_context_t handle) { return *get(handle)->context; }
@@ -181,17 +194,13 @@ ostraka_status_t ostraka_memory_report_init_versioned(ostraka_memory_report_t* r
 }
 
 ostraka_status_t ostraka_fsdp_context_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report) {
+  return wall(__func__, [&] { write_report(report, context_of(context).memory()); });
+}
+
+ostraka_status_t ostraka_fsdp_context_node_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report) {
   return wall(__func__, [&] {
-    const ostraka_memory_report_t& asked = output(report, "report");
-    const fsdp::MemoryReport found = context_of(context).memory();
-    ostraka_memory_report_t values{};
-    values.parameters = found.parameters;
-    values.gradients = found.gradients;
-    values.optimizer_state = found.optimizer_state;
-    values.transient = found.transient;
-    values.transient_peak = found.transient_peak;
-    values.num_elements = found.num_elements;
-    write(report, values, asked.struct_size, asked.version, report_versions);
+    const fsdp::MemoryReport sums = context_of(context).node_memory(); // first: the others wait for this rank
+    write_report(report, sums);
   });
 }
 }

@@ -28,7 +28,7 @@ static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_3 == 3, "recipes");
 static_assert(OSTRAKA_MEMORY_OTHER == 0 && OSTRAKA_MEMORY_PARAMETERS == 1 && OSTRAKA_MEMORY_GRADIENTS == 2, "memory");
 static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == 3 && OSTRAKA_MEMORY_TRANSIENT == 4, "memory");
 static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 1 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
-static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 1, "versions");
+static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 2, "versions");
 
 static_assert(sizeof(ostraka_placement_t) == 8 && offsetof(ostraka_placement_t, op) == 4, "placement");
 static_assert(sizeof(ostraka_atom_t) == 8 && offsetof(ostraka_atom_t, kind) == 0, "atom");
@@ -55,14 +55,15 @@ static_assert(offsetof(ostraka_sgd_config_t, struct_size) == 0 && offsetof(ostra
                   offsetof(ostraka_sgd_config_t, learning_rate) == 16 &&
                   offsetof(ostraka_sgd_config_t, momentum) == 24 && offsetof(ostraka_sgd_config_t, weight_decay) == 32,
               "sgd config");
-static_assert(sizeof(ostraka_memory_report_t) == 64, "memory report");
+static_assert(sizeof(ostraka_memory_report_t) == 72, "memory report");
 static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(ostraka_memory_report_t, version) == 8 &&
                   offsetof(ostraka_memory_report_t, parameters) == 16 &&
                   offsetof(ostraka_memory_report_t, gradients) == 24 &&
                   offsetof(ostraka_memory_report_t, optimizer_state) == 32 &&
                   offsetof(ostraka_memory_report_t, transient) == 40 &&
                   offsetof(ostraka_memory_report_t, transient_peak) == 48 &&
-                  offsetof(ostraka_memory_report_t, num_elements) == 56,
+                  offsetof(ostraka_memory_report_t, num_elements) == 56 &&
+                  offsetof(ostraka_memory_report_t, reserved_bytes) == 64,
               "memory report");
 
 void abi_suite(void) {
@@ -96,7 +97,7 @@ void abi_suite(void) {
 
   ostraka_memory_report_t report = {.num_elements = 7};
   CHECK_OK(ostraka_memory_report_init(&report));
-  CHECK_INT(report.struct_size, 64);
-  CHECK_INT(report.version, 1);
+  CHECK_INT(report.struct_size, 72);
+  CHECK_INT(report.version, 2);
   CHECK_INT(report.num_elements, 0);
 }

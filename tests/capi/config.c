@@ -5,28 +5,36 @@
 #include "suites.h"
 
 #include <mpi.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Wrong sizes and versions, each refused without a change. */
-static const struct {
-  int64_t size_change;
-  int32_t version;
-  const char* words;
-} wrong[] = {{-8, 1, "bytes, found"},
-             {8, 1, "bytes, found"},
-             {0, 2, "expected version 1 to 1, found 2"},
-             {0, 0, "expected version 1 to 1, found 0"},
-             {0, -1, "expected version 1 to 1, found -1"}};
-enum { WRONG = sizeof wrong / sizeof wrong[0], GARBAGE = 0xA5 };
+enum { WRONG = 5, GARBAGE = 0xA5 };
 
-#define INIT_REFUSES(type, function)                                                                                   \
+/* A wrong size or version, refused without a change. */
+typedef struct {
+  int64_t size;
+  int32_t version;
+  char words[40];
+} head_t;
+
+/* The k-th for a struct that has `first_size` bytes in version 1 and `size` in the newest. */
+static head_t wrong(int k, int64_t first_size, int64_t size, int32_t newest) {
+  head_t head = {k == 0 ? first_size - 8 : k == 1 ? size + 8 : size, newest, "bytes, found"};
+  if (k < 2)
+    return head;
+  head.version = k == 2 ? newest + 1 : 3 - k; /* the next one, 0, -1 */
+  snprintf(head.words, sizeof head.words, "expected version 1 to %d, found %d", (int)newest, (int)head.version);
+  return head;
+}
+
+#define INIT_REFUSES(type, function, first_size, newest)                                                               \
   do {                                                                                                                 \
     type config, before;                                                                                               \
     memset(&config, GARBAGE, sizeof config);                                                                           \
     memcpy(&before, &config, sizeof config);                                                                           \
     for (int i = 0; i < WRONG; ++i) {                                                                                  \
-      const int64_t size = (int64_t)sizeof config + wrong[i].size_change;                                              \
-      CHECK_FAILS(function##_versioned(&config, size, wrong[i].version), OSTRAKA_INVALID_ARGUMENT, wrong[i].words);    \
+      const head_t head = wrong(i, first_size, (int64_t)sizeof config, newest);                                        \
+      CHECK_FAILS(function##_versioned(&config, head.size, head.version), OSTRAKA_INVALID_ARGUMENT, head.words);       \
       CHECK(memcmp(&before, &config, sizeof config) == 0);                                                             \
     }                                                                                                                  \
     CHECK_FAILS(function##_versioned(NULL, (int64_t)sizeof config, 1), OSTRAKA_INVALID_ARGUMENT, "is null");           \
@@ -36,7 +44,7 @@ enum { WRONG = sizeof wrong / sizeof wrong[0], GARBAGE = 0xA5 };
   } while (0)
 
 /* `call` uses `config`, a struct of `type`. */
-#define USE_REFUSES(type, function, call)                                                                              \
+#define USE_REFUSES(type, function, first_size, newest, call)                                                          \
   do {                                                                                                                 \
     type config;                                                                                                       \
     memset(&config, GARBAGE, sizeof config);                                                                           \
@@ -44,10 +52,11 @@ enum { WRONG = sizeof wrong / sizeof wrong[0], GARBAGE = 0xA5 };
     memset(&config, 0, sizeof config);                                                                                 \
     CHECK_FAILS(call, OSTRAKA_INVALID_ARGUMENT, "initialise the struct with its _init function");                      \
     for (int i = 0; i < WRONG; ++i) {                                                                                  \
+      const head_t head = wrong(i, first_size, (int64_t)sizeof config, newest);                                        \
       CHECK_OK(function(&config));                                                                                     \
-      config.struct_size += wrong[i].size_change;                                                                      \
-      config.version = wrong[i].version;                                                                               \
-      CHECK_FAILS(call, OSTRAKA_INVALID_ARGUMENT, wrong[i].words);                                                     \
+      config.struct_size = head.size;                                                                                  \
+      config.version = head.version;                                                                                   \
+      CHECK_FAILS(call, OSTRAKA_INVALID_ARGUMENT, head.words);                                                         \
     }                                                                                                                  \
   } while (0)
 
@@ -113,21 +122,45 @@ static void a_plane_is_not_supported_yet(void) {
   CHECK_OK(ostraka_mesh_destroy(&plane));
 }
 
+/* A caller compiled with version 1, whose struct ends behind num_elements. */
+static void report_of_version_1(ostraka_fsdp_context_t context) {
+  const int64_t first_size = 64;
+  ostraka_memory_report_t report, node;
+  memset(&report, GARBAGE, sizeof report);
+  const int64_t garbage = report.reserved_bytes;
+  CHECK_INT((int64_t)offsetof(ostraka_memory_report_t, num_elements), first_size - 8);
+  CHECK_OK(ostraka_memory_report_init_versioned(&report, first_size, 1));
+  node = report;
+  CHECK_OK(ostraka_fsdp_context_memory(context, &report));
+  CHECK_OK(ostraka_fsdp_context_node_memory(context, &node));
+  CHECK_INT(report.struct_size, first_size);
+  CHECK_INT(report.version, 1);
+  CHECK_INT(report.num_elements, MODEL_SIZE + 6);
+  CHECK_INT(node.num_elements, MODEL_SIZE + 6);
+  CHECK(report.parameters > 0 && node.parameters >= 8 * (MODEL_SIZE + 6));
+  CHECK(report.reserved_bytes == garbage && node.reserved_bytes == garbage);
+}
+
 void config_suite(void) {
-  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init);
-  INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init);
-  INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init);
-  INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init);
+  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 1);
+  INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1);
+  INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1);
+  INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
 
   model_t model = make_model();
   ostraka_fsdp_context_t context = NULL;
   ostraka_optimizer_t optimizer = NULL;
-  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init,
+  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 1,
               ostraka_fsdp_context_create(model.mesh, &config, &context));
-  USE_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init,
+  USE_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1,
               ostraka_adamw_create(model.context, &config, &optimizer));
-  USE_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, ostraka_sgd_create(model.context, &config, &optimizer));
-  USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, ostraka_fsdp_context_memory(model.context, &config));
+  USE_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1,
+              ostraka_sgd_create(model.context, &config, &optimizer));
+  USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2,
+              ostraka_fsdp_context_memory(model.context, &config));
+  USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2,
+              ostraka_fsdp_context_node_memory(model.context, &config));
+  report_of_version_1(model.context);
   CHECK(context == NULL && optimizer == NULL);
   fsdp_members(model.mesh);
   adamw_members(model.context);
@@ -137,6 +170,7 @@ void config_suite(void) {
   CHECK_FAILS(ostraka_adamw_create(model.context, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'optimizer' is null");
   CHECK_FAILS(ostraka_sgd_create(model.context, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'optimizer' is null");
   CHECK_FAILS(ostraka_fsdp_context_memory(model.context, NULL), OSTRAKA_INVALID_ARGUMENT, "'report' is null");
+  CHECK_FAILS(ostraka_fsdp_context_node_memory(model.context, NULL), OSTRAKA_INVALID_ARGUMENT, "'report' is null");
   train_step(&model);
   destroy_model(&model);
 }

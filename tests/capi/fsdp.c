@@ -175,6 +175,24 @@ static void replicated_weights(int32_t broadcast) {
   CHECK_OK(ostraka_mesh_destroy(&mesh));
 }
 
+/* All ranks of the test stand on one node. */
+static void node_memory(ostraka_fsdp_context_t context) {
+  ostraka_memory_report_t own, node;
+  CHECK_OK(ostraka_memory_report_init(&own));
+  CHECK_OK(ostraka_memory_report_init(&node));
+  CHECK_OK(ostraka_fsdp_context_memory(context, &own));
+  CHECK_OK(ostraka_fsdp_context_node_memory(context, &node));
+  int64_t sums[] = {own.parameters, own.gradients, own.transient_peak, own.reserved_bytes};
+  MPI_Allreduce(MPI_IN_PLACE, sums, 4, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  CHECK_INT(node.parameters, sums[0]);
+  CHECK_INT(node.gradients, sums[1]);
+  CHECK_INT(node.transient_peak, sums[2]);
+  CHECK_INT(node.reserved_bytes, sums[3]);
+  CHECK(node.reserved_bytes >= node.parameters + node.gradients);
+  CHECK_INT(node.num_elements, own.num_elements);
+  CHECK_INT(node.struct_size, (int64_t)sizeof node);
+}
+
 static void memory(void) {
   model_t model = make_model();
   ostraka_memory_report_t before, after;
@@ -187,6 +205,7 @@ static void memory(void) {
   CHECK(before.gradients >= 8 * w && before.gradients <= 8 * w + 128);
   CHECK_INT(before.optimizer_state, 0);
   CHECK_INT(before.transient, 0);
+  CHECK(before.reserved_bytes > 0);
   train_step(&model);
   CHECK_OK(ostraka_memory_report_init(&after));
   CHECK_OK(ostraka_fsdp_context_memory(model.context, &after));
@@ -197,6 +216,7 @@ static void memory(void) {
   CHECK_OK(ostraka_fsdp_context_memory(model.context, &after));
   CHECK(after.transient >= 8 * (MODEL_SIZE + 6));
   CHECK_OK(ostraka_fsdp_module_reshard(model.module));
+  node_memory(model.context);
   destroy_model(&model);
 }
 

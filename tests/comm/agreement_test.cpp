@@ -48,6 +48,22 @@ TEST(Agreement, EmptyAndLongMessages) {
     }
 }
 
+TEST(Agreement, SumsByKey) {
+  for (const auto& group : all_groups("setup")) {
+    const int own_rank = group->rank(), size = group->size();
+    for (const int keys : {1, 2, size}) {
+      std::vector<std::int64_t> values{own_rank + 1, -1, std::int64_t{1} << 40}, expected(3, 0);
+      for (int k = own_rank % keys; k < size; k += keys) {
+        expected[0] += k + 1;
+        expected[1] -= 1;
+        expected[2] += std::int64_t{1} << 40;
+      }
+      sum_by_key(*group, own_rank % keys - 1, values);
+      EXPECT_EQ(values, expected) << keys << " keys";
+    }
+  }
+}
+
 TEST(Agreement, Values) {
   for (const auto& group : all_groups("setup")) {
     for (const std::int64_t value : {std::int64_t{0}, std::int64_t{-5}, std::numeric_limits<std::int64_t>::max(),

@@ -170,12 +170,30 @@ contains
     call expect(report%num_elements == 2 * total + 4 + 24, __LINE__)
     call expect(report%parameters > 0 .and. report%gradients > 0 .and. report%optimizer_state == 0, __LINE__)
     call expect(report%transient_peak >= 8 * total .and. report%transient_peak >= report%transient, __LINE__)
+    call check_node_memory(context)
     call context%zero_grad()
     call wide%main_gradient('w1', list, offset, ierr)
     call expect_status(ierr, OSTRAKA_INVALID_STATE, __LINE__)
     call context%destroy()
     call wide%pre_forward(ierr)  ! died with its context
     call expect_status(ierr, OSTRAKA_INVALID_HANDLE, __LINE__)
+  end subroutine
+
+  !! All ranks of the test stand on one node.
+  subroutine check_node_memory(context)
+    type(ostraka_fsdp_context_t), intent(in) :: context
+    type(ostraka_memory_report_t) :: own, node
+    integer(int64) :: sums(3)
+    integer(int32) :: ierr
+
+    call context%memory(own)
+    call context%node_memory(node, ierr)
+    call expect_status(ierr, OSTRAKA_OK, __LINE__)
+    call mpi_allreduce([own%parameters, own%gradients, own%reserved_bytes], sums, 3, MPI_INTEGER8, MPI_SUM, &
+      MPI_COMM_WORLD)
+    call expect(all([node%parameters, node%gradients, node%reserved_bytes] == sums), __LINE__)
+    call expect(node%reserved_bytes >= node%parameters + node%gradients, __LINE__)
+    call expect(node%num_elements == own%num_elements, __LINE__)
   end subroutine
 
   !! A module that runs twice in a pass: its gradient is reduced once, after the second backward pass.

@@ -119,8 +119,8 @@ contains
     call expect(c_sgd_config_init_versioned(sgd, c_side_size(4), 1) == OSTRAKA_OK, __LINE__)
     call expect(sgd%struct_size == c_sizeof(sgd) .and. sgd%version == 1, __LINE__)
     call expect(all([sgd%learning_rate, sgd%momentum, sgd%weight_decay] == [1d-3, 0d0, 0d0]), __LINE__)
-    call expect(c_memory_report_init_versioned(report, c_side_size(5), 1) == OSTRAKA_OK, __LINE__)
-    call expect(report%struct_size == c_sizeof(report) .and. report%version == 1, __LINE__)
+    call expect(c_memory_report_init_versioned(report, c_side_size(5), 2) == OSTRAKA_OK, __LINE__)
+    call expect(report%struct_size == c_sizeof(report) .and. report%version == 2, __LINE__)
   end subroutine
 
   subroutine check_texts()

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -37,7 +38,7 @@ private:
 };
 
 struct Ring {
-  explicit Ring(int count) : slots(arena, count) { slots.reserve(256); }
+  explicit Ring(int count) : slots(arena, count) { slots.reserve(256, count); }
   std::int64_t in_use() const { return arena->usage(Kind::transient).in_use; }
 
   std::shared_ptr<memory::Arena> arena = memory::make_host_arena();
@@ -124,10 +125,25 @@ TEST(GradientSlots, ReleaseStorageGivesAllBackAndTheRingGoesOn) {
   EXPECT_EQ(ring.in_use(), 256);
 }
 
+// Set-up takes what a step needs: no more than it has groups, no more than the ring has slots.
+TEST(GradientSlots, ReserveGrowsTheArenaOnce) {
+  for (const int needed : {0, 1, 3, 7}) {
+    const auto arena = memory::make_host_arena();
+    GradientSlots slots(arena, 3);
+    slots.reserve(256, needed);
+    EXPECT_EQ(arena->reserved(), 256 * std::min(needed, 3));
+    EXPECT_EQ(arena->usage(Kind::transient).in_use, 0);
+    const int growths = arena->growths();
+    for (int slot = 0; slot < std::min(needed, 3); ++slot)
+      slots.acquire();
+    EXPECT_EQ(arena->growths(), growths);
+  }
+}
+
 TEST(GradientSlots, ReserveKeepsTheLargest) {
   Ring ring(1);
-  ring.slots.reserve(1024);
-  ring.slots.reserve(64);
+  ring.slots.reserve(1024, 1);
+  ring.slots.reserve(64, 1);
   EXPECT_EQ(ring.slots.storage(ring.slots.acquire())->bytes(), 1024);
 }
 

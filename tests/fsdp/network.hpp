@@ -30,6 +30,19 @@ inline buffer::MeshPtr make_mesh() {
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
 }
 
+/// Ranks in a row that stand on one node, as the environment says; tests run on one machine.
+inline int ranks_per_node() {
+  const char* pieces = std::getenv("OSTRAKA_RANKS_PER_NODE");
+  return pieces == nullptr ? ranks : std::min(std::atoi(pieces), ranks);
+}
+
+/// Whether, by the environment, all ranks use one copy of the weights: then nothing is gathered, and what no_shard
+/// updates is cut among the ranks.
+inline bool shares_weights() {
+  const char* backend = std::getenv("OSTRAKA_BACKEND");
+  return backend != nullptr && std::string(backend) == "node" && ranks > 1 && ranks_per_node() == ranks;
+}
+
 inline ContextConfig make_config(Recipe recipe, layout::ReduceOp reduction = layout::ReduceOp::mean) {
   ContextConfig config;
   config.recipe = recipe;

@@ -99,6 +99,25 @@ TEST(Arena, RandomBlocksAreDisjoint) {
   }
 }
 
+TEST(Arena, TrimGivesBackWhatIsFreeAtTheEnds) {
+  const ScopedEnvironment unchecked("OSTRAKA_CHECK", "0");
+  const auto arena = make_host_arena();
+  const Arena::Block first = arena->allocate(1 << 20, Kind::other), second = arena->allocate(1 << 20, Kind::other);
+  const Arena::Block transient = arena->allocate(1 << 20, Kind::transient);
+  std::memset(first.data, 1, static_cast<std::size_t>(first.bytes));
+  std::memset(second.data, 2, static_cast<std::size_t>(second.bytes));
+  arena->trim();
+  EXPECT_EQ(arena->reserved(), 3 << 20);
+  arena->release(second, Kind::other);
+  arena->release(transient, Kind::transient);
+  arena->trim();
+  EXPECT_EQ(arena->reserved(), 1 << 20);
+  EXPECT_EQ(first.data[first.bytes - 1], std::byte{1});
+  const Arena::Block again = arena->allocate(1 << 20, Kind::other);
+  EXPECT_EQ(again.offset, second.offset);
+  EXPECT_EQ(again.data[0], std::byte{0}); // new pages
+}
+
 TEST(Arena, DoubleReleaseIsRefused) {
   const auto arena = make_host_arena();
   const auto first = arena->allocate(64, Kind::other);

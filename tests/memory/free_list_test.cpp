@@ -87,6 +87,23 @@ TEST(FreeList, Edges) {
   EXPECT_TRUE(list.is_all_free());
 }
 
+TEST(FreeList, ShrinkTakesTheLastFreeRange) {
+  FreeList list(100);
+  ASSERT_EQ(list.allocate(30), 0);
+  ASSERT_EQ(list.allocate(20), 30);
+  EXPECT_EQ(list.shrink(), 50);
+  EXPECT_EQ(list.shrink(), 0);
+  list.release(0, 30); // not at the end
+  EXPECT_EQ(list.shrink(), 0);
+  EXPECT_EQ(list.capacity(), 50);
+  list.release(30, 20);
+  EXPECT_EQ(list.shrink(), 50);
+  EXPECT_EQ(list.capacity(), 0);
+  EXPECT_TRUE(list.is_all_free());
+  list.extend(10);
+  EXPECT_EQ(list.allocate(10), 0);
+}
+
 TEST(FreeList, DoubleReleaseIsRefused) {
   FreeList list(100);
   for (int i = 0; i < 5; ++i)

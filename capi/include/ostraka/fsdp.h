@@ -67,7 +67,9 @@ ostraka_status_t ostraka_fsdp_context_finalize(ostraka_fsdp_context_t context);
 ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module, const char* name,
                                                    ostraka_shape_t shape, int32_t dtype, int32_t trainable);
 
-/* Lays out and allocates the module's parameters (zero). Collective over the mesh. */
+/* Lays out and allocates the module's parameters (zero). Collective over the mesh. OUT_OF_MEMORY on all ranks when one
+ * has too little; then the module has no parameters: add smaller ones, or the same when there is room, and build again.
+ */
 ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module);
 
 /* Copies this rank's part of the whole tensor `data` (`count` elements of type `dtype` F64, F32 or BF16, C order).
@@ -126,9 +128,10 @@ ostraka_status_t ostraka_fsdp_context_zero_grad(ostraka_fsdp_context_t context);
 ostraka_status_t ostraka_fsdp_context_begin_inference(ostraka_fsdp_context_t context);
 ostraka_status_t ostraka_fsdp_context_end_inference(ostraka_fsdp_context_t context);
 
-#define OSTRAKA_MEMORY_REPORT_VERSION 1
+#define OSTRAKA_MEMORY_REPORT_VERSION 2
 
-/* Bytes on this rank. */
+/* Bytes on this rank; of memory that the ranks of a node share a rank counts its own part, so that sums over ranks
+ * count everything once. Grows only at the end. */
 typedef struct {
   int64_t struct_size;
   int32_t version;
@@ -139,6 +142,7 @@ typedef struct {
   int64_t transient;       /* gathered weights and gradient slots now */
   int64_t transient_peak;  /* the largest value of that so far */
   int64_t num_elements;    /* elements of all parameters of the model, over all ranks, without padding */
+  int64_t reserved_bytes;  /* version 2: taken from the system for all of this, never given back before the end */
 } ostraka_memory_report_t;
 
 /* Prepares a report struct: size, version, zeros. */
@@ -151,6 +155,10 @@ static inline ostraka_status_t ostraka_memory_report_init(ostraka_memory_report_
 
 /* Fills a report prepared by ostraka_memory_report_init. Local. */
 ostraka_status_t ostraka_fsdp_context_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report);
+
+/* The same, summed over the ranks on this rank's node (transient_peak too, though peaks may be at different times);
+ * num_elements stays that of the model. Collective over the mesh. */
+ostraka_status_t ostraka_fsdp_context_node_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report);
 
 #ifdef __cplusplus
 }

@@ -60,7 +60,7 @@ ostraka_status_t ostraka_sgd_create(ostraka_fsdp_context_t context, const ostrak
 
 /* Updates the main weights from the main gradients and refreshes the model weights, once per call. Gradients stay until
  * zero_grad. Collective over the mesh. INVALID_STATE naming the parameter when a gradient is missing or a backward pass
- * is unfinished. */
+ * is unfinished; in the first step OUT_OF_MEMORY on all ranks when one has no room for the optimizer's state. */
 ostraka_status_t ostraka_optimizer_step(ostraka_optimizer_t optimizer);
 
 ostraka_status_t ostraka_optimizer_set_learning_rate(ostraka_optimizer_t optimizer, double learning_rate);

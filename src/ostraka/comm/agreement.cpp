@@ -65,4 +65,22 @@ void agree_on_value(Communicator& group, std::int64_t value, const std::string& 
          " differ");
 }
 
+void sum_by_key(Communicator& group, std::int64_t key, std::span<std::int64_t> values) {
+  const std::size_t length = 1 + values.size();
+  std::vector<std::int64_t> all(length * static_cast<std::size_t>(group.size())); // [rank]: key, values
+  const std::size_t own = length * static_cast<std::size_t>(group.rank());
+  all[own] = key;
+  std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(own) + 1);
+  exchange(all.data(), all.size() * sizeof key, [&](runtime::Stream& stream, const Operand& whole) {
+    const Operand piece{whole.storage, static_cast<std::int64_t>(own * sizeof key)};
+    const auto pieces = layout::Segments::equal(group.size(), static_cast<std::int64_t>(length));
+    group.allgather(stream, piece, whole, pieces, DType::i64);
+  });
+  std::fill(values.begin(), values.end(), 0);
+  for (std::size_t at = 0; at < all.size(); at += length)
+    if (all[at] == key)
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] += all[at + 1 + i];
+}
+
 } // namespace ostraka::comm

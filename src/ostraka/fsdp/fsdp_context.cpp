@@ -5,6 +5,7 @@
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace ostraka::fsdp {
@@ -92,11 +93,7 @@ void FsdpContext::finalize() {
     check_modules_agree();
     check_or_broadcast_replicas();
   });
-  std::int64_t slot_bytes = 0;
-  for (const auto& module : modules_)
-    for (const auto& group : module->groups())
-      slot_bytes = std::max(slot_bytes, group->slot_bytes());
-  resources_->slots.reserve(slot_bytes);
+  communicate([&] { comm::together(*resources_->communicators.all, [&] { reserve_slots(); }); });
   std::vector<int> order(modules_.size());
   std::iota(order.begin(), order.end(), 0);
   forward_order_.expect_first(order);
@@ -108,6 +105,18 @@ void FsdpContext::finalize() {
   if (resources_->shared != nullptr)
     resources_->shared->start();
   is_finalized_ = true;
+}
+
+void FsdpContext::reserve_slots() {
+  std::int64_t bytes = 0;
+  int groups = 0;
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      if (group->slot_bytes() > 0) {
+        bytes = std::max(bytes, group->slot_bytes());
+        ++groups;
+      }
+  resources_->slots.reserve(bytes, groups);
 }
 
 void FsdpContext::check_modules_agree() {
@@ -306,9 +315,25 @@ MemoryReport FsdpContext::memory() const {
   report.optimizer_state = arena.usage(memory::Kind::optimizer_state).in_use;
   report.transient = arena.usage(memory::Kind::transient).in_use;
   report.transient_peak = arena.usage(memory::Kind::transient).peak;
+  report.reserved = arena.reserved() + (resources_->shared != nullptr ? resources_->shared->populated() : 0);
   for (const auto& module : modules_)
-    for (const auto& group : module->groups())
+    for (const auto& group : module->groups()) {
+      report.parameters += group->weights().shared_bytes();
       report.num_elements += group->layout().payload();
+    }
+  return report;
+}
+
+MemoryReport FsdpContext::node_memory() {
+  MemoryReport report = memory();
+  constexpr std::array members{&MemoryReport::parameters, &MemoryReport::gradients,      &MemoryReport::optimizer_state,
+                               &MemoryReport::transient,  &MemoryReport::transient_peak, &MemoryReport::reserved};
+  std::array<std::int64_t, members.size()> sums;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    sums[i] = report.*members[i];
+  communicate([&] { comm::sum_by_key(*resources_->communicators.all, resources_->mesh->node(), sums); });
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    report.*members[i] = sums[i];
   return report;
 }
 

@@ -17,7 +17,8 @@
 
 namespace ostraka::fsdp {
 
-/// Bytes on this rank, and the size of the model.
+/// Bytes on this rank, and the size of the model. Of memory that the ranks of a node share a rank counts its own part,
+/// so that sums over ranks count everything once.
 struct MemoryReport {
   std::int64_t parameters = 0; ///< weights at rest, main weights included
   std::int64_t gradients = 0;
@@ -25,6 +26,7 @@ struct MemoryReport {
   std::int64_t transient = 0; ///< gathered weights and gradient slots now
   std::int64_t transient_peak = 0;
   std::int64_t num_elements = 0; ///< of all parameters over all ranks, without padding
+  std::int64_t reserved = 0;     ///< taken from the system for all of this, never given back before the end
 };
 
 class OSTRAKA_API FsdpContext {
@@ -41,7 +43,8 @@ public:
   /// valid as long as the context.
   FsdpModule& add_module(std::string name);
   /// Ends set-up: all ranks must have built the same modules; replicated weights are compared, or copied from rank 0.
-  /// Collective. RANKS_DISAGREE names the module or parameter that differs.
+  /// Collective. RANKS_DISAGREE names the module or parameter that differs; OUT_OF_MEMORY on all ranks when one has no
+  /// room for the gradient slots of a step.
   void finalize();
 
   /// Ends the backward pass of a micro-batch: waits for all reductions and agrees on the status: when any rank failed,
@@ -67,6 +70,10 @@ public:
   /// The trainable parameters, a state per group; valid longer than the context, but then refuses updates.
   std::vector<buffer::NamedState> named_states() const;
   MemoryReport memory() const;
+  /// The sums over the ranks on this rank's node (of transient_peak too, though peaks may be at different times),
+  /// whatever the back end; num_elements stays that of the model. OSTRAKA_RANKS_PER_NODE counts here as everywhere.
+  /// Collective.
+  MemoryReport node_memory();
 
   bool is_finalized() const { return is_finalized_; }
   const buffer::MeshPtr& mesh() const { return resources_->mesh; }
@@ -78,6 +85,7 @@ private:
   FsdpContext(buffer::MeshPtr mesh, ContextConfig config);
   void require_finalized(const std::string& operation) const;
   void require_usable() const;
+  void reserve_slots();
   void check_modules_agree();
   void check_or_broadcast_replicas();
   void record_failure(const Error& error);

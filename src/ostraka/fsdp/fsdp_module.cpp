@@ -21,6 +21,16 @@ const char* name(FsdpModule::Phase phase) {
   return "unknown";
 }
 
+namespace {
+
+void give_back_free_memory(const Resources& resources) {
+  resources.arena->trim();
+  if (resources.shared != nullptr)
+    resources.shared->arena()->trim();
+}
+
+} // namespace
+
 FsdpModule::FsdpModule(FsdpContext& context, std::string name, int id)
     : context_(context), name_(std::move(name)), id_(id) {}
 
@@ -61,18 +71,29 @@ void FsdpModule::build() {
       same->push_back(spec);
     }
     std::vector<std::shared_ptr<ParameterGroup>> groups;
-    comm::together(all, [&] {
-      for (auto& specs : grouped) {
-        groups.push_back(std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs)));
-        groups.back()->check_not_in_use = [this, resources = context_.resources_] {
-          expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
-          check_not_in_use("update");
-        };
-      }
-    });
+    try {
+      for (auto& specs : grouped) // one by one, so that a failure leaves the same regions of shared memory on all ranks
+        comm::together(all, [&] { groups.push_back(make_group(std::move(specs))); });
+    } catch (const Error& error) {
+      declared_.clear();
+      groups.clear();
+      if (!context_.is_terminal(error)) // together: nobody builds again in memory that others give back
+        comm::together(all, [&] { give_back_free_memory(*context_.resources_); });
+      throw;
+    }
     groups_ = std::move(groups);
     is_built_ = true;
   });
+}
+
+std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
+  auto group = std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs));
+  group->check_not_in_use = [this, resources = context_.resources_] {
+    expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
+    context_.require_usable();
+    check_not_in_use("update");
+  };
+  return group;
 }
 
 void FsdpModule::set_parameter(const std::string& parameter, const void* data, std::int64_t count, DType dtype) {

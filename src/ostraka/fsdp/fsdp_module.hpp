@@ -34,7 +34,8 @@ public:
   /// TYPE_MISMATCH for a type other than f64, f32 and bf16.
   void add_parameter(ParameterSpec spec);
   /// Lays out and allocates (zero), grouped by type and trainability in the order of declaration. Collective.
-  /// RANKS_DISAGREE when parameters differ between ranks.
+  /// RANKS_DISAGREE when parameters differ between ranks, OUT_OF_MEMORY on all ranks when one has too little; then the
+  /// module has no parameters: declare smaller ones, or the same when there is room, and build again.
   void build();
   bool is_built() const { return is_built_; }
   /// Copies this rank's part of a whole tensor (host memory, C order, `count` elements of `dtype` f64, f32 or bf16).
@@ -86,6 +87,7 @@ private:
     ParameterGroup* group;
     int index;
   };
+  std::shared_ptr<ParameterGroup> make_group(std::vector<ParameterSpec> specs);
   Place find(const std::string& name) const;
   void require_phase(Phase expected, const char* operation) const;
   void check_not_in_use(const char* operation) const;

@@ -2,13 +2,17 @@
 #include <ostraka/fsdp/gradient_slots.hpp>
 
 #include <algorithm>
+#include <deque>
 
 namespace ostraka::fsdp {
 
-void GradientSlots::reserve(std::int64_t bytes) {
+void GradientSlots::reserve(std::int64_t bytes, int needed) {
   bytes_ = std::max(bytes_, bytes);
   slots_.clear();
   next_ = 0;
+  std::deque<memory::Storage> first_use; // given back at once
+  for (int slot = 0; slot < std::min(needed, count_); ++slot)
+    first_use.emplace_back(arena_, bytes_, memory::Kind::transient);
 }
 
 int GradientSlots::acquire() {

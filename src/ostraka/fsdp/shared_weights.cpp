@@ -54,6 +54,8 @@ public:
     region_.end_write();
   }
 
+  std::int64_t shared_bytes() const override { return model_.bytes(); }
+
   void unshard() override {
     if (is_unsharded_ && whole_version_ == version_)
       return;

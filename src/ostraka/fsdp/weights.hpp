@@ -46,6 +46,8 @@ public:
   void broadcast();
   /// Training starts.
   void end_setup() { initial_.reset(); }
+  /// Bytes of this rank's part of what the ranks of a node share.
+  virtual std::int64_t shared_bytes() const { return 0; }
 
   /// Asks for the whole weights, which may take until wait_unsharded().
   virtual void unshard() = 0;

@@ -48,6 +48,12 @@ void Arena::grow(Space& space, std::int64_t bytes) {
   ++growths_;
 }
 
+void Arena::trim() {
+  for (Space& space : spaces_)
+    if (const std::int64_t bytes = space.free.shrink(); bytes > 0)
+      decommit(space.addresses, space.free.capacity(), space.free.capacity() + bytes);
+}
+
 namespace {
 
 // One range of addresses per space, as large as the machine's memory; pages come with their first use. So blocks never
@@ -84,6 +90,12 @@ protected:
       expect(mprotect(space.data + begin, static_cast<std::size_t>(end - begin), PROT_READ | PROT_WRITE) == 0,
              Status::OUT_OF_MEMORY, "host arena: ", end - begin, " bytes could not be allocated (", reserved(),
              " bytes are in use by this arena)");
+  }
+
+  void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) override {
+    const std::int64_t begin = round_up(kept, page(), "host arena: bytes");
+    if (committed > begin)
+      madvise(space.data + begin, static_cast<std::size_t>(committed - begin), MADV_DONTNEED);
   }
 
   void poison(std::byte* data, std::int64_t bytes) override {

@@ -45,9 +45,12 @@ public:
   /// size.
   Block allocate(std::int64_t bytes, Kind kind);
   void release(const Block& block, Kind kind);
+  /// Gives free memory behind the last blocks back to the system. For set-up that failed: otherwise an arena keeps what
+  /// it has. Where ranks share the memory itself, nobody allocates before all have called it.
+  void trim();
 
   const Usage& usage(Kind kind) const { return usage_[static_cast<int>(kind)]; }
-  /// Bytes taken from the system: the highest end of a block so far, of both spaces.
+  /// Bytes taken from the system: the highest end of a block since trim(), of both spaces.
   std::int64_t reserved() const { return spaces_[0].free.capacity() + spaces_[1].free.capacity(); }
   /// How often more was taken.
   int growths() const { return growths_; }
@@ -63,6 +66,8 @@ protected:
   virtual AddressSpace reserve() = 0;
   /// Makes the first `bytes` of an address space usable; `committed` of them are already. Throws OUT_OF_MEMORY.
   virtual void commit(const AddressSpace& space, std::int64_t committed, std::int64_t bytes) = 0;
+  /// Undoes commit() beyond the first `kept` bytes, as far as the system lets it.
+  virtual void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) = 0;
   /// Overwrites with NaN patterns (OSTRAKA_CHECK).
   virtual void poison(std::byte* data, std::int64_t bytes) = 0;
 

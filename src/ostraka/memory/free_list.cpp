@@ -50,6 +50,14 @@ void FreeList::extend(std::int64_t bytes) {
   release(end, bytes);
 }
 
+std::int64_t FreeList::shrink() {
+  const std::int64_t bytes = trailing();
+  capacity_ -= bytes;
+  if (bytes > 0)
+    free_.erase(std::prev(free_.end()));
+  return bytes;
+}
+
 std::int64_t FreeList::trailing() const {
   if (free_.empty())
     return 0;

@@ -22,6 +22,8 @@ public:
 
   /// Adds `bytes` at the end.
   void extend(std::int64_t bytes);
+  /// Takes the free range that ends at the capacity away; returns its bytes.
+  std::int64_t shrink();
   std::int64_t capacity() const { return capacity_; }
   /// Bytes of the free range that ends at the capacity.
   std::int64_t trailing() const;

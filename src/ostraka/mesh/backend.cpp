@@ -31,27 +31,26 @@ std::int64_t Settings::hash() const {
 }
 
 Home make_home(MPI_Comm group, const Settings& settings) {
-  if (settings.shares_nodes) {
-    auto node = std::make_shared<const comm::Node>(group, settings.ranks_per_node);
-    if (node->size() > 1)
-      try {
-        std::int64_t free = comm::node::free_shared_memory(); // as rank 0 of the node sees it
-        comm::check_mpi(MPI_Bcast(&free, 1, MPI_INT64_T, 0, node->ranks()), "node: free memory");
-        expect(free >= least_shared_memory * node->size(), Status::OUT_OF_MEMORY, "/dev/shm has ", free,
-               " bytes free for ", node->size(), " ranks");
-        auto arena = comm::node::make_node_arena(node->ranks());
-        return {std::move(node), std::move(arena)};
-      } catch (const Error& error) {
-        if (error.status() != Status::OUT_OF_MEMORY)
-          throw;
+  auto node = std::make_shared<const comm::Node>(group, settings.ranks_per_node);
+  if (settings.shares_nodes && node->size() > 1)
+    try {
+      std::int64_t free = comm::node::free_shared_memory(); // as rank 0 of the node sees it
+      comm::check_mpi(MPI_Bcast(&free, 1, MPI_INT64_T, 0, node->ranks()), "node: free memory");
+      expect(free >= least_shared_memory * node->size(), Status::OUT_OF_MEMORY, "/dev/shm has ", free,
+             " bytes free for ", node->size(), " ranks");
+      auto arena = comm::node::make_node_arena(node->ranks());
+      return {std::move(node), std::move(arena), true};
+    } catch (const Error& error) {
+      if (error.status() != Status::OUT_OF_MEMORY)
+        throw;
+      if (node->rank() == 0) // all ranks of the node have this error
         log::warn(std::string("node: shared memory is not used, MPI carries everything: ") + error.what());
-      }
-  }
-  return {nullptr, memory::make_host_arena()};
+    }
+  return {std::move(node), memory::make_host_arena(), false};
 }
 
 std::shared_ptr<memory::Arena> make_arena(const Home& home) {
-  return home.node != nullptr ? comm::node::make_node_arena(home.node->ranks()) : memory::make_host_arena();
+  return home.shares_memory ? comm::node::make_node_arena(home.node->ranks()) : memory::make_host_arena();
 }
 
 std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name, const Home& home,
@@ -64,7 +63,7 @@ std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std:
   }
   if (!settings.shares_nodes)
     return comm::make_mpi_communicator(group, name, settings.mpi);
-  comm::NodeMap map = comm::map_nodes(group, home.node.get());
+  comm::NodeMap map = comm::map_nodes(group, home.shares_memory ? home.node.get() : nullptr);
   if (map.nodes() == size)
     return comm::make_mpi_communicator(group, name, settings.mpi);
   if (map.nodes() > 1)

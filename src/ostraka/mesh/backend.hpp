@@ -24,11 +24,12 @@ struct Settings {
   std::int64_t hash() const;
 };
 
-/// The node of this rank and the arena that its ranks share; node is null where nothing is shared, with one line in the
-/// log where /dev/shm was the reason. Collective over `group`.
+/// The node of this rank, and an arena, which its ranks share if they share memory; one line in the log says where
+/// /dev/shm is the reason why they do not. Collective over `group`.
 struct Home {
   std::shared_ptr<const comm::Node> node;
   std::shared_ptr<memory::Arena> arena;
+  bool shares_memory = false;
 };
 OSTRAKA_API Home make_home(MPI_Comm group, const Settings& settings);
 

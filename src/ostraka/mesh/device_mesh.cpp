@@ -106,7 +106,7 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
     rest /= sizes_[axis];
   }
   home_ = make_home(group_, settings_);
-  int shares = home_.node != nullptr ? 1 : 0;
+  int shares = home_.shares_memory ? 1 : 0;
   comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, group_), "mesh: nodes");
   shares_nodes_ = shares != 0;
   communicators_ = make_communicators("mesh");
@@ -135,7 +135,7 @@ bool DeviceMesh::is_congruent(const DeviceMesh& other) const {
 }
 
 std::shared_ptr<comm::SharedMemory> DeviceMesh::make_shared_memory() const {
-  return home_.node != nullptr ? std::make_shared<comm::SharedMemory>(home_.node->ranks()) : nullptr;
+  return home_.shares_memory ? std::make_shared<comm::SharedMemory>(home_.node->ranks()) : nullptr;
 }
 
 void DeviceMesh::require_axis(int axis) const {

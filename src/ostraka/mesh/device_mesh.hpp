@@ -60,6 +60,8 @@ public:
   int axis(const std::string& name) const;
   int axis_size(int axis) const;
   int coordinate(int axis) const;
+  /// A number that only the ranks on this rank's node, real or pretend, have.
+  int node() const { return home_.node->id(); }
   const std::string& axis_name(int axis) const;
   layout::MeshPosition position() const { return {sizes_, coordinates_}; }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/comm/agreement.hpp>
 #include <ostraka/optim/impl/kernels.hpp>
 #include <ostraka/optim/optimizer.hpp>
 
@@ -99,14 +100,22 @@ void Optimizer::step() {
            " steps done); call finish_backward after the backward pass of the last "
            "micro-batch (set_last_microbatch(true)) first");
   }
-  for (NamedState& state : states_)
-    prepare(state); // before any weight changes
+  prepare_all(); // before any weight changes
   ++steps_;
   const auto stream = runtime::make_host_compute_stream();
   for (NamedState& state : states_) {
     update(state, steps_, *stream);
     state.refresh();
   }
+}
+
+void Optimizer::prepare_all() {
+  if (steps_ > 0 || states_.empty())
+    return;
+  comm::together(*states_.front().main_weight.mesh()->communicators().all, [&] { // all ranks have room, or none goes on
+    for (NamedState& state : states_)
+      prepare(state);
+  });
 }
 
 DBuffer& Optimizer::state_buffer(NamedState& state, const char* name) {

@@ -17,7 +17,7 @@ public:
 
   /// Updates all main weights from their main gradients and refreshes the model weights, once each, in order. Gradients
   /// stay. All ranks call it. Throws before changing anything: INVALID_STATE naming a parameter without a gradient or a
-  /// module whose weights are in use.
+  /// module whose weights are in use; in the first step OUT_OF_MEMORY on all ranks when one has no room for its state.
   void step();
 
   double learning_rate() const { return learning_rate_; }
@@ -37,6 +37,8 @@ protected:
   static buffer::DBuffer& state_buffer(buffer::NamedState& state, const char* name);
 
 private:
+  void prepare_all();
+
   std::vector<buffer::NamedState> states_;
   double learning_rate_;
   std::int64_t steps_ = 0;

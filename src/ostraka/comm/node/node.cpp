@@ -17,6 +17,7 @@ Node::Node(MPI_Comm group, int ranks_per_node) {
   const int code = MPI_Comm_split(real, piece, rank, &ranks_);
   MPI_Comm_free(&real);
   check_mpi(code, "node: split");
+  MPI_Comm_rank(ranks_, &rank_);
   MPI_Comm_size(ranks_, &size_);
   id_ = group_rank; // of the first of its ranks
   check_mpi(MPI_Bcast(&id_, 1, MPI_INT, 0, ranks_), "node: number");

@@ -23,12 +23,14 @@ public:
 
   /// Its ranks, in the order of the group; for set-up only.
   MPI_Comm ranks() const { return ranks_; }
+  int rank() const { return rank_; }
   int size() const { return size_; }
   /// A number that only the ranks of this node have.
   int id() const { return id_; }
 
 private:
   MPI_Comm ranks_ = MPI_COMM_NULL;
+  int rank_ = 0;
   int size_ = 1;
   int id_ = 0;
 };

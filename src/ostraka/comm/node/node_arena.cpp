@@ -77,6 +77,12 @@ protected:
     segments_[static_cast<std::size_t>(rank_)].populate(first + begin, first + end);
   }
 
+  void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) override {
+    const std::int64_t first = space.data - own().data();
+    segments_[static_cast<std::size_t>(rank_)].discard(first + round_up(kept, page(), "node arena: bytes"),
+                                                       first + committed);
+  }
+
   void poison(std::byte* data, std::int64_t bytes) override {
     std::memset(data, 0xff, static_cast<std::size_t>(bytes)); // NaN in every floating type
   }

@@ -77,10 +77,17 @@ void Segment::map() {
 void Segment::populate(std::int64_t begin, std::int64_t end) {
   if (end <= begin)
     return;
-  const int code = posix_fallocate(file_, begin, end - begin);
+  int code = EINTR;
+  while (code == EINTR) // a profiler's timer, say
+    code = posix_fallocate(file_, begin, end - begin);
   expect(code == 0, Status::OUT_OF_MEMORY, "shared memory: ", end - begin,
          " bytes could not be taken from /dev/shm, which has ", free_shared_memory(), " free: ", std::strerror(code),
          " (OSTRAKA_BACKEND=mpi does without)");
+}
+
+void Segment::discard(std::int64_t begin, std::int64_t end) {
+  if (end > begin)
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
 }
 
 void Segment::unlink() { shm_unlink(name_.c_str()); }

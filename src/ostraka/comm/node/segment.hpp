@@ -35,6 +35,8 @@ public:
   /// Takes zero-filled pages for [begin, end) from the system, on the caller's memory domain. Throws
   /// OUT_OF_MEMORY where /dev/shm is full.
   void populate(std::int64_t begin, std::int64_t end);
+  /// Gives the pages of [begin, end), whole ones, back to the system. Nobody may touch them afterwards.
+  void discard(std::int64_t begin, std::int64_t end);
   void unlink();
   /// Ends populate() of this process, since files are few; the mapping stays.
   void close_file();

@@ -2,6 +2,7 @@
 #include <ostraka/base/checked.hpp>
 #include <ostraka/base/environment.hpp>
 #include <ostraka/comm/node/shared_memory.hpp>
+#include <ostraka/layout/range.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -67,6 +68,12 @@ public:
     const std::int64_t begin = data - pages_.data();
     pages_.populate(begin / page() * page(), round_up(begin + bytes, page(), "shared memory: bytes"));
   }
+  std::int64_t populated() const {
+    std::int64_t bytes = 0;
+    for (const layout::Range& pages : populated_)
+      bytes += pages.size();
+    return bytes;
+  }
 
 protected:
   AddressSpace reserve() override {
@@ -78,6 +85,16 @@ protected:
     const std::int64_t part = round_up((bytes - committed) / size_ + 1, page(), "shared memory: bytes");
     const std::int64_t begin = std::min(committed + rank_ * part, bytes), end = std::min(begin + part, bytes);
     populate(space.data + begin, end - begin);
+    if (end > begin)
+      populated_.push_back({space.data - pages_.data() + begin, space.data - pages_.data() + end});
+  }
+  void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) override {
+    const std::int64_t first = space.data - pages_.data();
+    std::erase_if(populated_, [&](const layout::Range& pages) {
+      return pages.begin >= first + kept && pages.end <= first + committed;
+    });
+    if (rank_ == 0)
+      pages_.discard(first + kept, first + committed);
   }
   void poison(std::byte*, std::int64_t) override {} // not one rank's to write
 
@@ -86,6 +103,7 @@ private:
   int rank_;
   int size_;
   int reserved_spaces_ = 0;
+  std::vector<layout::Range> populated_; ///< by this rank
 };
 
 SharedMemory::SharedMemory(MPI_Comm node)
@@ -97,6 +115,8 @@ SharedMemory::SharedMemory(MPI_Comm node)
 
 std::shared_ptr<memory::Arena> SharedMemory::arena() const { return arena_; }
 
+std::int64_t SharedMemory::populated() const { return arena_->populated(); }
+
 void SharedMemory::wait(std::int64_t number, const std::string& region, const char* purpose) {
   if (!is_started_ || clocks_.first_behind(number) == clocks_.size())
     return;
@@ -106,7 +126,7 @@ void SharedMemory::wait(std::int64_t number, const std::string& region, const ch
     return clocks_.first_behind(waiting_.number) == clocks_.size();
   };
   try {
-    runtime::wait_until(is_over, purpose);
+    runtime::wait_until(is_over, "shared memory");
   } catch (...) {
     waiting_ = {};
     throw;

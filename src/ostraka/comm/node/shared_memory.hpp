@@ -32,6 +32,8 @@ public:
   std::shared_ptr<memory::Arena> arena() const;
   /// Whether the ranks of a node see the same memory at `address`, which then needs one writer only. Local.
   static bool contains(const void* address);
+  /// Bytes of the pages that this rank has taken: over the ranks, every page counts once.
+  std::int64_t populated() const;
 
   /// Set-up is over: from here reads and writes wait for each other. All ranks must have ended set-up before.
   void start() { is_started_ = true; }
