@@ -149,7 +149,7 @@ contains
     type(ostraka_fsdp_context_t) :: context
     type(ostraka_fsdp_module_t) :: layer
     real(real64), pointer :: w(:), list(:), g(:)
-    real(real64) :: beta
+    real(real64) :: beta, summed(3)
     integer(int64) :: offset
     integer :: batch
 
@@ -174,7 +174,8 @@ contains
       call context%finish_backward()
     end do
     call layer%main_gradient('weight', list, offset)
-    call expect(offset == 0 .and. all(list == 6 * num_ranks * [1, 10, 100]), __LINE__)
+    summed = 6 * num_ranks * [1, 10, 100]
+    call expect(all(list == summed(offset + 1:offset + size(list))), __LINE__)
     call context%destroy()
   end subroutine
 end program

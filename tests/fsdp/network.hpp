@@ -36,11 +36,23 @@ inline int ranks_per_node() {
   return pieces == nullptr ? ranks : std::min(std::atoi(pieces), ranks);
 }
 
-/// Whether, by the environment, all ranks use one copy of the weights: then nothing is gathered, and what no_shard
-/// updates is cut among the ranks.
-inline bool shares_weights() {
+/// By the environment, ranks of the node of this one, itself included, that use memory together.
+inline int sharing_ranks() {
   const char* backend = std::getenv("OSTRAKA_BACKEND");
-  return backend != nullptr && std::string(backend) == "node" && ranks > 1 && ranks_per_node() == ranks;
+  if (backend != nullptr && std::string(backend) == "mpi")
+    return 1;
+  const int first = rank / ranks_per_node() * ranks_per_node();
+  return std::min(ranks_per_node(), ranks - first);
+}
+
+/// Whether all ranks use one copy of the weights: then nothing is gathered.
+inline bool shares_weights() { return ranks > 1 && sharing_ranks() == ranks; }
+
+/// Whether some ranks share memory: then what no_shard updates is cut among all.
+inline bool cuts_updates() {
+  const char* backend = std::getenv("OSTRAKA_BACKEND");
+  const bool is_mpi = backend != nullptr && std::string(backend) == "mpi";
+  return !is_mpi && ranks > 1 && ranks_per_node() > 1;
 }
 
 inline ContextConfig make_config(Recipe recipe, layout::ReduceOp reduction = layout::ReduceOp::mean) {

@@ -315,7 +315,13 @@ MemoryReport FsdpContext::memory() const {
   report.optimizer_state = arena.usage(memory::Kind::optimizer_state).in_use;
   report.transient = arena.usage(memory::Kind::transient).in_use;
   report.transient_peak = arena.usage(memory::Kind::transient).peak;
-  report.reserved = arena.reserved() + (resources_->shared != nullptr ? resources_->shared->populated() : 0);
+  report.reserved = arena.reserved();
+  if (const comm::SharedMemory* shared = resources_->shared.get(); shared != nullptr) {
+    const memory::Usage& gathered = shared->arena()->usage(memory::Kind::transient);
+    report.transient += shared->part_of(gathered.in_use);
+    report.transient_peak += shared->part_of(gathered.peak);
+    report.reserved += shared->populated();
+  }
   for (const auto& module : modules_)
     for (const auto& group : module->groups()) {
       report.parameters += group->weights().shared_bytes();

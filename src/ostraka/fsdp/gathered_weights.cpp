@@ -56,6 +56,11 @@ public:
     ++version_;
   }
 
+  std::int64_t shared_bytes() const override {
+    const bool rests_in_shared_memory = keeps_gathered_ && resources_->shared != nullptr && gathered_.is_allocated();
+    return rests_in_shared_memory ? resources_->shared->part_of(gathered_.bytes()) : 0;
+  }
+
   void unshard() override {
     if (is_unsharded_ && whole_version_ == version_)
       return;

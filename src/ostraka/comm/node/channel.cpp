@@ -14,7 +14,8 @@ bool Channel::can_publish(std::int64_t sequence) const { return sequence < slots
 void Channel::publish(std::int64_t sequence, const Notice& notice) {
   Slot& own = slot(rank_, sequence);
   own.notice = notice;
-  own.published.store(sequence + 1, std::memory_order_release);
+  // Not release alone, behind which the caller's own non-temporal stores may stay.
+  own.published.store(sequence + 1, std::memory_order_seq_cst);
 }
 
 bool Channel::all_published(std::int64_t sequence) const {

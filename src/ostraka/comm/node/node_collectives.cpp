@@ -12,6 +12,7 @@ namespace ostraka::comm::impl {
 void NodeCollective::start() {
   notice_.record = Record(description);
   prepare();
+  notice_.fingerprint = notice_.record.fingerprint() + (notice_.is_written_once ? 1 : 0);
   publish();
 }
 
@@ -45,13 +46,16 @@ bool NodeCollective::test() {
 }
 
 void NodeCollective::compare() const {
-  expect_agreement(
-      size(), group_->name, description.sequence,
-      [&](int k) -> const Record& { return group_->channel.notice(k, description.sequence).record; },
-      [&](int k) { return group_->numbers[static_cast<std::size_t>(k)]; });
+  const auto notice = [&](int k) -> const node::Notice& { return group_->channel.notice(k, description.sequence); };
+  bool agree = true;
   for (int k = 0; k < size(); ++k)
-    expect(group_->channel.notice(k, description.sequence).is_written_once == notice_.is_written_once, Status::INTERNAL,
-           description.text(), ": not all ranks of the node write to the memory that it shares");
+    agree = agree && notice(k).fingerprint == notice_.fingerprint;
+  if (agree)
+    return;
+  expect_agreement(
+      size(), group_->name, description.sequence, [&](int k) -> const Record& { return notice(k).record; },
+      [&](int k) { return group_->numbers[static_cast<std::size_t>(k)]; });
+  fail(Status::INTERNAL, description.text(), ": not all ranks of the node write to the memory that it shares");
 }
 
 node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {

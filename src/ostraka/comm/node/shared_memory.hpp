@@ -34,6 +34,8 @@ public:
   static bool contains(const void* address);
   /// Bytes of the pages that this rank has taken: over the ranks, every page counts once.
   std::int64_t populated() const;
+  /// This rank's even part of `bytes` bytes that all use: the parts of the ranks add up.
+  std::int64_t part_of(std::int64_t bytes) const { return bytes * (rank() + 1) / size() - bytes * rank() / size(); }
 
   /// Set-up is over: from here reads and writes wait for each other. All ranks must have ended set-up before.
   void start() { is_started_ = true; }
