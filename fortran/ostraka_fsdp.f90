@@ -28,7 +28,8 @@ module ostraka_fsdp
     procedure, public :: build
     procedure, private :: set_parameter_r64, set_parameter_r32
     !! Copies this rank's part of the whole weight: a contiguous real32 or real64 array of the parameter's shape, or a
-    !! list of its elements; every rank passes the same values. Local.
+    !! list of its elements; every rank passes the same values. Local before finalize; later all ranks call it in the
+    !! same order, and it may wait until the others have let the weights go.
     generic, public :: set_parameter => set_parameter_r64, set_parameter_r32
     procedure, public :: pre_forward
     procedure, public :: post_forward
@@ -48,8 +49,9 @@ module ostraka_fsdp
     generic, public :: gradient => gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4, &
       gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
     procedure, private :: main_gradient_r64, main_gradient_r32
-    !! This rank's elements of the reduced gradient and the number of elements before them in the tensor, until the
-    !! next pre_backward or zero_grad. The pointer has the kind of the main type. Local.
+    !! This rank's elements of the reduced gradient (all with no_shard, unless ranks share memory) and the number of
+    !! elements before them in the tensor, until the next pre_backward or zero_grad. The pointer has the kind of the
+    !! main type. Local.
     generic, public :: main_gradient => main_gradient_r64, main_gradient_r32
     procedure, public :: parameter_shape
   end type

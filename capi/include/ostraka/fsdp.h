@@ -73,7 +73,8 @@ ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module,
 ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module);
 
 /* Copies this rank's part of the whole tensor `data` (`count` elements of type `dtype` F64, F32 or BF16, C order).
- * Local; every rank passes the same values. Also between steps; INVALID_STATE while the module's weights are in use. */
+ * Every rank passes the same values. Local before finalize; between steps all ranks call it in the same order, and it
+ * may wait until the others have let the weights go. INVALID_STATE while the module's weights are in use. */
 ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void* data, int64_t count);
 
@@ -97,9 +98,9 @@ ostraka_status_t ostraka_fsdp_module_gradient(ostraka_fsdp_module_t module, cons
 ostraka_status_t ostraka_fsdp_module_parameter_shape(ostraka_fsdp_module_t module, const char* name, int32_t* ndim,
                                                      int64_t* extents);
 
-/* This rank's reduced gradient of a parameter: address, count, offset inside the tensor. `dtype` is the main type that
- * the caller expects (TYPE_MISMATCH otherwise). Valid until the next pre_backward or zero_grad. INVALID_STATE when
- * there is none. Local. */
+/* This rank's part of the reduced gradient of a parameter (all of it with NO_SHARD, unless ranks share memory): address,
+ * count, offset inside the tensor. `dtype` is the main type that the caller expects (TYPE_MISMATCH otherwise). Valid
+ * until the next pre_backward or zero_grad. INVALID_STATE when there is none. Local. */
 ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void** data, int64_t* count, int64_t* offset);
 

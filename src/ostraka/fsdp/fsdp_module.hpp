@@ -39,7 +39,8 @@ public:
   void build();
   bool is_built() const { return is_built_; }
   /// Copies this rank's part of a whole tensor (host memory, C order, `count` elements of `dtype` f64, f32 or bf16).
-  /// Local; every rank passes the same values. INVALID_STATE while weights are in use or the module is not built.
+  /// Every rank passes the same values. Local before finalize; later all ranks call it in the same order, and it may
+  /// wait until the others have let the weights go. INVALID_STATE while weights are in use or the module is not built.
   void set_parameter(const std::string& name, const void* data, std::int64_t count, DType dtype);
 
   // --- hooks
@@ -72,7 +73,8 @@ public:
   /// earlier reduction to free its slot.
   Gradient gradient(const std::string& name, DType dtype);
 
-  /// This rank's elements of the reduced gradient. INVALID_STATE when there is none, TYPE_MISMATCH unless `dtype` is
+  /// This rank's elements of the reduced gradient: all with no_shard, unless ranks share memory, else its part.
+  /// INVALID_STATE when there is none, TYPE_MISMATCH unless `dtype` is
   /// the main type. Local.
   buffer::TensorRange main_gradient(const std::string& name, DType dtype) const;
 
