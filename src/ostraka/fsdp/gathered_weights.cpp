@@ -69,6 +69,8 @@ public:
     gather.wait(resources_->compute->record()); // sees what the optimizer wrote
     if (!gathered_.is_alias_of(model_) && !(gathered_.is_allocated() && whole_version_ == version_)) {
       gathered_.storage()->reallocate();
+      if (resources_->shared != nullptr)
+        resources_->shared->populate_evenly(*gathered_.storage());
       buffer::redistribute(model_, gathered_, gather, resources_->communicators);
     }
     if (!whole_.is_alias_of(gathered_)) {

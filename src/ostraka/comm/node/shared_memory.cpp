@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -66,8 +67,27 @@ public:
     if (bytes == 0)
       return;
     const std::int64_t begin = data - pages_.data();
-    pages_.populate(begin / page() * page(), round_up(begin + bytes, page(), "shared memory: bytes"));
+    const std::int64_t end = round_up(begin + bytes, page(), "shared memory: bytes");
+    pages_.populate(begin / page() * page(), end);
+    // A page counts for the rank that has its first byte.
+    const std::int64_t first = round_up(begin, page(), "shared memory: bytes");
+    if (end > first)
+      populated_.push_back({first, end});
   }
+
+  // A part of what is new since the last call.
+  void populate_evenly(std::byte* data, std::int64_t bytes) {
+    const std::int64_t half = pages_.bytes() / 2, block = data - pages_.data(), space = block / half * half;
+    std::int64_t& known = known_[block / half];
+    const std::int64_t begin = space + known, count = block + bytes - begin;
+    if (count <= 0)
+      return;
+    const std::int64_t part = round_up((count + size_ - 1) / size_, page(), "shared memory: bytes");
+    const std::int64_t mine = std::min(rank_ * part, count);
+    populate(pages_.data() + begin + mine, std::min(part, count - mine));
+    known = round_up(known + count, page(), "shared memory: bytes");
+  }
+
   std::int64_t populated() const {
     std::int64_t bytes = 0;
     for (const layout::Range& pages : populated_)
@@ -80,19 +100,14 @@ protected:
     const std::int64_t half = pages_.bytes() / 2;
     return {pages_.data() + half * reserved_spaces_++, half};
   }
-  // An even part of what is new; of equal segments that is the rank's own.
-  void commit(const AddressSpace& space, std::int64_t committed, std::int64_t bytes) override {
-    const std::int64_t part = round_up((bytes - committed) / size_ + 1, page(), "shared memory: bytes");
-    const std::int64_t begin = std::min(committed + rank_ * part, bytes), end = std::min(begin + part, bytes);
-    populate(space.data + begin, end - begin);
-    if (end > begin)
-      populated_.push_back({space.data - pages_.data() + begin, space.data - pages_.data() + end});
-  }
+  void commit(const AddressSpace&, std::int64_t, std::int64_t) override {} // populate() does, each rank its part
   void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) override {
     const std::int64_t first = space.data - pages_.data();
     std::erase_if(populated_, [&](const layout::Range& pages) {
       return pages.begin >= first + kept && pages.end <= first + committed;
     });
+    std::int64_t& known = known_[first == 0 ? 0 : 1];
+    known = std::min(known, kept);
     if (rank_ == 0)
       pages_.discard(first + kept, first + committed);
   }
@@ -104,6 +119,7 @@ private:
   int size_;
   int reserved_spaces_ = 0;
   std::vector<layout::Range> populated_; ///< by this rank
+  std::array<std::int64_t, 2> known_{};  ///< bytes of each space that populate_evenly() has seen
 };
 
 SharedMemory::SharedMemory(MPI_Comm node)
@@ -114,6 +130,10 @@ SharedMemory::SharedMemory(MPI_Comm node)
 }
 
 std::shared_ptr<memory::Arena> SharedMemory::arena() const { return arena_; }
+
+void SharedMemory::populate_evenly(const memory::Storage& storage) {
+  arena_->populate_evenly(storage.data(), storage.bytes());
+}
 
 std::int64_t SharedMemory::populated() const { return arena_->populated(); }
 

@@ -28,10 +28,13 @@ public:
   int rank() const { return clocks_.rank(); }
   int size() const { return clocks_.size(); }
 
-  /// Of the regions.
+  /// Of the regions, and of what all ranks allocate and release in the same order; those blocks have no pages.
   std::shared_ptr<memory::Arena> arena() const;
   /// Whether the ranks of a node see the same memory at `address`, which then needs one writer only. Local.
   static bool contains(const void* address);
+  /// Takes pages for a block of the arena that is no region, each rank a part of those that are new. Local; nobody
+  /// touches the block before all have done so. Throws OUT_OF_MEMORY where /dev/shm is full.
+  void populate_evenly(const memory::Storage& storage);
   /// Bytes of the pages that this rank has taken: over the ranks, every page counts once.
   std::int64_t populated() const;
   /// This rank's even part of `bytes` bytes that all use: the parts of the ranks add up.
