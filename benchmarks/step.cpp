@@ -71,16 +71,20 @@ struct Row {
 
 /// What every row is compared with, in the same rounds.
 struct Bases {
-  LonelyStep two, per_layer, two_updating, per_layer_updating;
+  LonelyStep two, per_layer, two_updating, per_layer_updating, two_of_half, per_layer_of_half;
   Operation limit;
 
   Bases(const Weights& weights, int ranks)
-      : two(weights, 2, false, ranks), per_layer(weights, num_layers, false, ranks),
-        two_updating(weights, 2, true, ranks), per_layer_updating(weights, num_layers, true, ranks),
+      : two(weights, 2, {}, ranks), per_layer(weights, num_layers, {}, ranks),
+        two_updating(weights, 2, {DType::f32, true}, ranks),
+        per_layer_updating(weights, num_layers, {DType::f32, true}, ranks),
+        two_of_half(weights, 2, {DType::bf16}, ranks), per_layer_of_half(weights, num_layers, {DType::bf16}, ranks),
         limit(make_limit({ranks, 1, num_layers * layer_elements / ranks * size_of(DType::f32)}, DType::f32)) {}
 
-  Row compare(std::string name, const Target& target, const Operation& taken, bool updates = false) {
-    LonelyStep &two_buffers = updates ? two_updating : two, &each = updates ? per_layer_updating : per_layer;
+  Row compare(std::string name, const Target& target, const Operation& taken, const Kind& kind = {}) {
+    const bool is_half = kind.storage == DType::bf16;
+    LonelyStep& two_buffers = kind.updates ? two_updating : is_half ? two_of_half : two;
+    LonelyStep& each = kind.updates ? per_layer_updating : is_half ? per_layer_of_half : per_layer;
     const std::vector<Operation> operations{taken, [&] { two_buffers(); }, [&] { each(); }, limit};
     for (const Operation& operation : operations)
       operation(); // touches its memory
@@ -110,7 +114,7 @@ double gather_us_of(Step& taken) {
 
 /// The library on a back end, which is a mesh's to choose.
 Row measure_library(const char* backend, const std::string& name, const Target& target, const Weights& weights,
-                    const LibraryStep::Kind& kind, Bases& bases) {
+                    const Kind& kind, Bases& bases) {
   setenv("OSTRAKA_BACKEND", backend, 1);
   LibraryStep taken(weights, kind);
   const bool shares = is_on_one_node(taken.mesh());
@@ -119,7 +123,7 @@ Row measure_library(const char* backend, const std::string& name, const Target& 
   if (!kind.updates) // which change the weights
     check_gradients(taken, bases.per_layer, kind.storage == DType::bf16 ? 0.05f : 1e-5f, name);
   Row row = bases.compare(
-      name + (shares ? ", node" : ", messages"), shares ? target : Target{}, [&] { taken(); }, kind.updates);
+      name + (shares ? ", node" : ", messages"), shares ? target : Target{}, [&] { taken(); }, kind);
   row.gather_us = gather_us_of(taken);
   return row;
 }

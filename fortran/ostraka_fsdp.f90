@@ -82,13 +82,14 @@ contains
   !! Creates a context with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults:
   !! `recipe` OSTRAKA_ZERO_3 (or OSTRAKA_NO_SHARD), `reduction` of gradients over ranks OSTRAKA_MEAN (or OSTRAKA_SUM),
   !! `gradient_slots` 2 reductions in flight, `broadcast` .false. (replicated weights are compared, not copied),
-  !! `main_dtype` of main weights, gradients and optimizer state: f64 for f64, else f32.
-  subroutine create(self, mesh, recipe, reduction, gradient_slots, broadcast, main_dtype, ierr)
+  !! `main_dtype` of main weights, gradients and optimizer state: f64 for f64, else f32; `compute_dtype` OSTRAKA_F64 or
+  !! OSTRAKA_F32 in which whole weights are handed out: likewise.
+  subroutine create(self, mesh, recipe, reduction, gradient_slots, broadcast, main_dtype, compute_dtype, ierr)
     class(ostraka_fsdp_context_t), intent(out) :: self
     class(ostraka_mesh_t), intent(in) :: mesh
     integer(int32), intent(in), optional :: recipe, reduction, gradient_slots
     logical, intent(in), optional :: broadcast
-    integer(int32), intent(in), optional :: main_dtype
+    integer(int32), intent(in), optional :: main_dtype, compute_dtype
     integer(int32), intent(out), optional :: ierr
     type(c_fsdp_config_t) :: config
     integer(int32) :: status
@@ -100,6 +101,7 @@ contains
       if (present(gradient_slots)) config%gradient_slots = gradient_slots
       if (present(broadcast)) config%broadcast = merge(1_int32, 0_int32, broadcast)
       if (present(main_dtype)) config%main_dtype = main_dtype
+      if (present(compute_dtype)) config%compute_dtype = compute_dtype
       status = c_fsdp_context_create(mesh_handle(mesh), config, self%handle)
     end if
     call conclude('context%create', status, ierr)

@@ -72,7 +72,7 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_MEMORY_TRANSIENT = 4
 
   !! Versions of the structs below.
-  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 2
   integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 2
   integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
@@ -106,6 +106,8 @@ module ostraka_types
     integer(c_int32_t) :: gradient_slots
     integer(c_int32_t) :: broadcast
     integer(c_int32_t) :: main_dtype
+    integer(c_int32_t) :: compute_dtype
+    integer(c_int32_t) :: reserved
   end type
 
   !! Bytes on this rank: weights at rest, main gradients, moments, gathered weights and gradient slots now and at most;

@@ -15,29 +15,50 @@ namespace {
 
 constexpr std::int64_t lanes = 64; // sums side by side, so that they are vectors without reordering any
 
+// Each body is inlined into one function per set of instructions.
+#define OSTRAKA_BODY [[gnu::always_inline]] inline
+
+OSTRAKA_BODY float number(float weight) { return weight; }
+OSTRAKA_BODY float number(bfloat16 weight) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(weight.bits) << 16);
+}
+
 // Four rows of the matrix at a time.
-OSTRAKA_WIDEST void multiply(float* __restrict out, const float* __restrict row, const float* __restrict weight) {
+template <class T>
+OSTRAKA_BODY void multiply_by(float* __restrict out, const float* __restrict row, const T* __restrict weight) {
   std::fill_n(out, dim, 0.0f);
   for (std::int64_t i = 0; i < dim; i += 4) {
-    const float* w = weight + i * dim;
+    const T* w = weight + i * dim;
     for (std::int64_t j = 0; j < dim; ++j)
-      out[j] += row[i] * w[j] + row[i + 1] * w[j + dim] + row[i + 2] * w[j + 2 * dim] + row[i + 3] * w[j + 3 * dim];
+      out[j] += row[i] * number(w[j]) + row[i + 1] * number(w[j + dim]) + row[i + 2] * number(w[j + 2 * dim]) +
+                row[i + 3] * number(w[j + 3 * dim]);
   }
 }
 
+OSTRAKA_WIDEST void multiply(float* out, const float* row, const float* weight) { multiply_by(out, row, weight); }
+OSTRAKA_WIDEST void multiply(float* out, const float* row, const bfloat16* weight) { multiply_by(out, row, weight); }
+
 // A row of the outer product, and the product of a row of weights with the gradient.
-OSTRAKA_WIDEST float backward_row(float* __restrict out, float x, const float* __restrict weight,
-                                  const float* __restrict gradient) {
+template <class T>
+OSTRAKA_BODY float back_through_row(float* __restrict out, float x, const T* __restrict weight,
+                                    const float* __restrict gradient) {
   std::array<float, lanes> sums{};
   for (std::int64_t j = 0; j < dim; j += lanes)
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       out[j + lane] = x * gradient[j + lane];
-      sums[lane] += weight[j + lane] * gradient[j + lane];
+      sums[lane] += number(weight[j + lane]) * gradient[j + lane];
     }
   float total = 0;
   for (const float sum : sums)
     total += sum;
   return total;
+}
+
+OSTRAKA_WIDEST float backward_row(float* out, float x, const float* weight, const float* gradient) {
+  return back_through_row(out, x, weight, gradient);
+}
+OSTRAKA_WIDEST float backward_row(float* out, float x, const bfloat16* weight, const float* gradient) {
+  return back_through_row(out, x, weight, gradient);
 }
 
 OSTRAKA_WIDEST void update(float* __restrict w, const float* __restrict g, float* __restrict m, float* __restrict v,
@@ -62,11 +83,18 @@ Network::Network() : row_gradient_(dim), next_gradient_(dim) {
     rows_[0][static_cast<std::size_t>(i)] = static_cast<float>(i % 7) / 4 - 0.75f;
 }
 
-void Network::forward(int layer, const float* weight) {
+void Network::forward(int layer, const float* weight) { go_forward(layer, weight); }
+void Network::forward(int layer, const bfloat16* weight) { go_forward(layer, weight); }
+void Network::backward(int layer, const float* weight, float* gradient) { go_backward(layer, weight, gradient); }
+void Network::backward(int layer, const bfloat16* weight, float* gradient) { go_backward(layer, weight, gradient); }
+
+template <class T>
+void Network::go_forward(int layer, const T* weight) {
   multiply(rows_[static_cast<std::size_t>(layer + 1)].data(), rows_[static_cast<std::size_t>(layer)].data(), weight);
 }
 
-void Network::backward(int layer, const float* weight, float* gradient) {
+template <class T>
+void Network::go_backward(int layer, const T* weight, float* gradient) {
   if (layer == num_layers - 1)
     std::fill(row_gradient_.begin(), row_gradient_.end(), 1.0f);
   const std::vector<float>& row = rows_[static_cast<std::size_t>(layer)];

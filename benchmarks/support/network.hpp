@@ -3,6 +3,8 @@
 // matrix each, applied to a single row, so that a pass over the weights is all there is to do.
 #pragma once
 
+#include <ostraka/base/float16.hpp>
+
 #include <cstdint>
 #include <vector>
 
@@ -18,11 +20,18 @@ public:
 
   /// row[layer + 1] = row[layer] * weight
   void forward(int layer, const float* weight);
+  void forward(int layer, const bfloat16* weight);
   /// gradient = the outer product of row[layer] and the gradient of row[layer + 1]; then that of row[layer]. The loss
   /// is the sum of the last row.
   void backward(int layer, const float* weight, float* gradient);
+  void backward(int layer, const bfloat16* weight, float* gradient);
 
 private:
+  template <class T>
+  void go_forward(int layer, const T* weight);
+  template <class T>
+  void go_backward(int layer, const T* weight, float* gradient);
+
   std::vector<std::vector<float>> rows_;
   std::vector<float> row_gradient_, next_gradient_;
 };

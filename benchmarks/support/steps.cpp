@@ -5,17 +5,28 @@
 
 namespace ostraka::bench {
 
-LonelyStep::LonelyStep(const std::vector<std::vector<float>>& weights, int buffers, bool updates, int ranks)
+LonelyStep::LonelyStep(const std::vector<std::vector<float>>& weights, int buffers, const Kind& kind, int ranks)
     : weights_(weights), gradients_(static_cast<std::size_t>(buffers), std::vector<float>(layer_elements)) {
-  for (int layer = 0; updates && layer < num_layers; ++layer)
+  if (kind.storage == DType::bf16)
+    for (const std::vector<float>& weight : weights)
+      half_weights_.emplace_back(weight.begin(), weight.end());
+  for (int layer = 0; kind.updates && layer < num_layers; ++layer)
     slices_.emplace_back(layer_elements / ranks);
 }
 
-void LonelyStep::operator()() {
+template <class T>
+void LonelyStep::pass(const std::vector<std::vector<T>>& weights) {
   for (int layer = 0; layer < num_layers; ++layer)
-    network_.forward(layer, weights_[static_cast<std::size_t>(layer)].data());
+    network_.forward(layer, weights[static_cast<std::size_t>(layer)].data());
   for (int layer = num_layers - 1; layer >= 0; --layer)
-    network_.backward(layer, weights_[static_cast<std::size_t>(layer)].data(), gradient(layer));
+    network_.backward(layer, weights[static_cast<std::size_t>(layer)].data(), gradient(layer));
+}
+
+void LonelyStep::operator()() {
+  if (half_weights_.empty())
+    pass(weights_);
+  else
+    pass(half_weights_);
   ++steps_;
   for (AdamSlice& slice : slices_)
     slice.update(steps_);
@@ -61,9 +72,10 @@ void StockStep::operator()() {
   }
 }
 
-LibraryStep::LibraryStep(const std::vector<std::vector<float>>& weights, const Kind& kind) {
+LibraryStep::LibraryStep(const std::vector<std::vector<float>>& weights, const Kind& kind) : storage_(kind.storage) {
   fsdp::ContextConfig config;
   config.reduction = layout::ReduceOp::sum;
+  config.compute_dtype = kind.storage;
   context_ = fsdp::FsdpContext::create(mesh::DeviceMesh::create_line(MPI_COMM_WORLD), config);
   for (int layer = 0; layer < num_layers; ++layer) {
     fsdp::FsdpModule& module = context_->add_module("layer" + std::to_string(layer));
@@ -79,8 +91,19 @@ LibraryStep::LibraryStep(const std::vector<std::vector<float>>& weights, const K
 
 void LibraryStep::operator()() {
   context_->zero_grad();
+  if (storage_ == DType::bf16)
+    pass<bfloat16>();
+  else
+    pass<float>();
+  context_->finish_backward();
+  if (optimizer_ != nullptr)
+    optimizer_->step();
+}
+
+template <class T>
+void LibraryStep::pass() {
   const auto weight = [&](int layer) {
-    return static_cast<const float*>(modules_[static_cast<std::size_t>(layer)]->parameter("weight", DType::f32));
+    return static_cast<const T*>(modules_[static_cast<std::size_t>(layer)]->parameter("weight", storage_));
   };
   for (int layer = 0; layer < num_layers; ++layer) {
     fsdp::FsdpModule& module = *modules_[static_cast<std::size_t>(layer)];
@@ -94,9 +117,6 @@ void LibraryStep::operator()() {
     network_.backward(layer, weight(layer), static_cast<float*>(module.gradient("weight", DType::f32).data));
     module.post_backward();
   }
-  context_->finish_backward();
-  if (optimizer_ != nullptr)
-    optimizer_->step();
 }
 
 void LibraryStep::gather_all() {

@@ -13,16 +13,26 @@
 
 namespace ostraka::bench {
 
+/// What a step does beside f32 arithmetic.
+struct Kind {
+  DType storage = DType::f32; ///< of the weights, which the arithmetic reads as they are: f32 or bf16
+  bool updates = false;       ///< AdamW
+};
+
 /// The arithmetic alone in private memory, without gradients of others.
 class LonelyStep {
 public:
-  /// `buffers` whole gradients, used in turn; `updates` adds AdamW on the part of one of `ranks` ranks.
-  LonelyStep(const std::vector<std::vector<float>>& weights, int buffers, bool updates, int ranks);
+  /// `buffers` whole gradients, used in turn; updates on the part of one of `ranks` ranks.
+  LonelyStep(const std::vector<std::vector<float>>& weights, int buffers, const Kind& kind, int ranks);
   void operator()();
   float* gradient(int layer) { return gradients_[static_cast<std::size_t>(layer) % gradients_.size()].data(); }
 
 private:
+  template <class T>
+  void pass(const std::vector<std::vector<T>>& weights);
+
   const std::vector<std::vector<float>>& weights_;
+  std::vector<std::vector<bfloat16>> half_weights_; ///< read instead, unless empty
   std::vector<std::vector<float>> gradients_;
   std::vector<AdamSlice> slices_;
   int steps_ = 0;
@@ -50,10 +60,6 @@ private:
 /// The library's, on the back end that OSTRAKA_BACKEND names when it is made.
 class LibraryStep {
 public:
-  struct Kind {
-    DType storage = DType::f32;
-    bool updates = false; ///< AdamW
-  };
   LibraryStep(const std::vector<std::vector<float>>& weights, const Kind& kind);
   void operator()();
   const buffer::MeshPtr& mesh() const { return context_->mesh(); }
@@ -62,6 +68,10 @@ public:
   void gather_all();
 
 private:
+  template <class T>
+  void pass();
+
+  DType storage_;
   std::shared_ptr<fsdp::FsdpContext> context_;
   std::vector<fsdp::FsdpModule*> modules_;
   std::unique_ptr<optim::Optimizer> optimizer_;

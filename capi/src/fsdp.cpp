@@ -9,7 +9,7 @@ using ostraka::fsdp::FsdpModule;
 namespace {
 
 const ostraka_fsdp_config_t default_config{
-    sizeof(ostraka_fsdp_config_t), OSTRAKA_FSDP_CONFIG_VERSION, OSTRAKA_ZERO_3, OSTRAKA_MEAN, 2, 0, -1};
+    sizeof(ostraka_fsdp_config_t), OSTRAKA_FSDP_CONFIG_VERSION, OSTRAKA_ZERO_3, OSTRAKA_MEAN, 2, 0, -1, -1, 0};
 
 constexpr Versions config_versions{"fsdp config", OSTRAKA_FSDP_CONFIG_VERSION, 32};
 constexpr Versions report_versions{"memory report", OSTRAKA_MEMORY_REPORT_VERSION, 64};
@@ -22,6 +22,8 @@ fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config) {
   result.broadcast = config.broadcast != 0;
   if (config.main_dtype != -1)
     result.main_dtype = to_dtype(config.main_dtype);
+  if (config.compute_dtype != -1)
+    result.compute_dtype = to_dtype(config.compute_dtype);
   return result;
 }
 

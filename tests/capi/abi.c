@@ -27,7 +27,7 @@ static_assert(OSTRAKA_ATOM_BLOCK == 3 && OSTRAKA_ATOM_TENSOR == 4, "atoms");
 static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_3 == 3, "recipes");
 static_assert(OSTRAKA_MEMORY_OTHER == 0 && OSTRAKA_MEMORY_PARAMETERS == 1 && OSTRAKA_MEMORY_GRADIENTS == 2, "memory");
 static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == 3 && OSTRAKA_MEMORY_TRANSIENT == 4, "memory");
-static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 1 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
+static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 2 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
 static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 2, "versions");
 
 static_assert(sizeof(ostraka_placement_t) == 8 && offsetof(ostraka_placement_t, op) == 4, "placement");
@@ -37,11 +37,13 @@ static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents
 static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
 static_assert(sizeof(ostraka_flat_buffer_t) == 8, "handles");
 
-static_assert(sizeof(ostraka_fsdp_config_t) == 32, "fsdp config");
+static_assert(sizeof(ostraka_fsdp_config_t) == 40, "fsdp config");
 static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&
                   offsetof(ostraka_fsdp_config_t, recipe) == 12 && offsetof(ostraka_fsdp_config_t, reduction) == 16 &&
                   offsetof(ostraka_fsdp_config_t, gradient_slots) == 20 &&
-                  offsetof(ostraka_fsdp_config_t, broadcast) == 24 && offsetof(ostraka_fsdp_config_t, main_dtype) == 28,
+                  offsetof(ostraka_fsdp_config_t, broadcast) == 24 &&
+                  offsetof(ostraka_fsdp_config_t, main_dtype) == 28 &&
+                  offsetof(ostraka_fsdp_config_t, compute_dtype) == 32,
               "fsdp config");
 static_assert(sizeof(ostraka_adamw_config_t) == 56, "adamw config");
 static_assert(offsetof(ostraka_adamw_config_t, struct_size) == 0 && offsetof(ostraka_adamw_config_t, version) == 8 &&
@@ -69,8 +71,9 @@ static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(os
 void abi_suite(void) {
   ostraka_fsdp_config_t fsdp;
   CHECK_OK(ostraka_fsdp_config_init(&fsdp));
-  CHECK_INT(fsdp.struct_size, 32);
-  CHECK_INT(fsdp.version, 1);
+  CHECK_INT(fsdp.struct_size, 40);
+  CHECK_INT(fsdp.version, 2);
+  CHECK_INT(fsdp.compute_dtype, -1);
   CHECK_INT(fsdp.recipe, 3);
   CHECK_INT(fsdp.reduction, 1);
   CHECK_INT(fsdp.gradient_slots, 2);

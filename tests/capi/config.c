@@ -74,6 +74,7 @@ static void fsdp_members(ostraka_mesh_t mesh) {
   MEMBER_REFUSED(gradient_slots, 0, OSTRAKA_INVALID_ARGUMENT, "gradient_slots >= 1, found 0");
   MEMBER_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
   MEMBER_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "found bf16");
+  MEMBER_REFUSED(compute_dtype, OSTRAKA_I32, OSTRAKA_TYPE_MISMATCH, "compute type of f64, f32 or bf16, found i32");
   if (check_ranks > 1) { /* one rank alone differs, or is wrong: all get the same answer */
     MEMBER_REFUSED(gradient_slots, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "context: configuration");
     MEMBER_REFUSED(gradient_slots, check_rank == 1 ? 0 : 2, OSTRAKA_INVALID_ARGUMENT, "rank 1: ");
@@ -142,7 +143,7 @@ static void report_of_version_1(ostraka_fsdp_context_t context) {
 }
 
 void config_suite(void) {
-  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 1);
+  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 2);
   INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1);
   INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1);
   INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
@@ -150,7 +151,7 @@ void config_suite(void) {
   model_t model = make_model();
   ostraka_fsdp_context_t context = NULL;
   ostraka_optimizer_t optimizer = NULL;
-  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 1,
+  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 2,
               ostraka_fsdp_context_create(model.mesh, &config, &context));
   USE_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1,
               ostraka_adamw_create(model.context, &config, &optimizer));

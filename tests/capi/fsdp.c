@@ -177,6 +177,36 @@ static void replicated_weights(int32_t broadcast) {
   CHECK_OK(ostraka_mesh_destroy(&mesh));
 }
 
+/* Weights in a type of the caller's choice: stored and handed out as bf16, or expanded to f64. */
+static void compute_types(void) {
+  const double values[6] = {0, 1, 2, 3, 4, 5};
+  const uint16_t halves[6] = {0x0000, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0};
+  const int32_t types[] = {OSTRAKA_BF16, OSTRAKA_F64};
+  ostraka_mesh_t mesh = make_mesh();
+  for (int i = 0; i < 2; ++i) {
+    ostraka_fsdp_config_t config;
+    CHECK_OK(ostraka_fsdp_config_init(&config));
+    config.compute_dtype = types[i];
+    ostraka_fsdp_context_t context = NULL;
+    CHECK_OK(ostraka_fsdp_context_create(mesh, &config, &context));
+    ostraka_fsdp_module_t module = add(context, "m");
+    CHECK_OK(ostraka_fsdp_module_add_parameter(module, "w", shape, OSTRAKA_BF16, 1));
+    CHECK_OK(ostraka_fsdp_module_build(module));
+    CHECK_OK(ostraka_fsdp_module_set_parameter(module, "w", OSTRAKA_F64, values, 6));
+    CHECK_OK(ostraka_fsdp_context_finalize(context));
+    CHECK_OK(ostraka_fsdp_module_unshard(module));
+    const void* data = NULL;
+    int64_t count = 0;
+    CHECK_FAILS(ostraka_fsdp_module_parameter(module, "w", OSTRAKA_F32, &data, &count), OSTRAKA_TYPE_MISMATCH,
+                "asked for f32");
+    if (CHECK_OK(ostraka_fsdp_module_parameter(module, "w", types[i], &data, &count)))
+      CHECK(count == 6 && memcmp(data, i == 0 ? (const void*)halves : values, i == 0 ? 12 : 48) == 0);
+    CHECK_OK(ostraka_fsdp_module_reshard(module));
+    CHECK_OK(ostraka_fsdp_context_destroy(&context));
+  }
+  CHECK_OK(ostraka_mesh_destroy(&mesh));
+}
+
 /* All ranks of the test stand on one node: unless MPI carries everything they use one copy of the weights. */
 static int shares_weights(void) {
   const char* backend = getenv("OSTRAKA_BACKEND");
@@ -230,6 +260,7 @@ static void memory(void) {
 void fsdp_suite(void) {
   set_up_refuses();
   types();
+  compute_types();
   ranks_that_disagree();
   replicated_weights(0);
   replicated_weights(1);

@@ -199,6 +199,8 @@ contains
 
     call context%create(mesh, main_dtype=OSTRAKA_I32, ierr=ierr)
     call expect_status(ierr, OSTRAKA_TYPE_MISMATCH, __LINE__)
+    call context%create(mesh, compute_dtype=OSTRAKA_I32, ierr=ierr)
+    call expect_status(ierr, OSTRAKA_TYPE_MISMATCH, __LINE__)
     call context%create(mesh, recipe=17, ierr=ierr)
     call expect(ierr /= OSTRAKA_OK, __LINE__)
     call context%create(mesh, gradient_slots=0, ierr=ierr)

@@ -108,10 +108,10 @@ contains
     call expect(c_sizeof(atom) == c_side_size(6), __LINE__)
     call expect(atom%kind == OSTRAKA_ATOM_ELEMENT .and. atom%count == 1, __LINE__)
 
-    call expect(c_fsdp_config_init_versioned(fsdp, c_side_size(2), 1) == OSTRAKA_OK, __LINE__)
-    call expect(fsdp%struct_size == c_sizeof(fsdp) .and. fsdp%version == 1, __LINE__)
-    call expect(all([fsdp%recipe, fsdp%reduction, fsdp%gradient_slots, fsdp%broadcast, fsdp%main_dtype] == &
-      [OSTRAKA_ZERO_3, OSTRAKA_MEAN, 2, 0, -1]), __LINE__)
+    call expect(c_fsdp_config_init_versioned(fsdp, c_side_size(2), 2) == OSTRAKA_OK, __LINE__)
+    call expect(fsdp%struct_size == c_sizeof(fsdp) .and. fsdp%version == 2, __LINE__)
+    call expect(all([fsdp%recipe, fsdp%reduction, fsdp%gradient_slots, fsdp%broadcast, fsdp%main_dtype, &
+      fsdp%compute_dtype] == [OSTRAKA_ZERO_3, OSTRAKA_MEAN, 2, 0, -1, -1]), __LINE__)
     call expect(c_adamw_config_init_versioned(adamw, c_side_size(3), 1) == OSTRAKA_OK, __LINE__)
     call expect(adamw%struct_size == c_sizeof(adamw) .and. adamw%version == 1, __LINE__)
     call expect(all([adamw%learning_rate, adamw%beta1, adamw%beta2, adamw%epsilon, adamw%weight_decay] == &

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Steps that fail on one rank, inference with unequal work, micro-batches.
 program steps_test
-  use, intrinsic :: iso_fortran_env, only: int64, real64
+  use, intrinsic :: iso_fortran_env, only: int64, real32, real64
   use checks
   use model, only: compare, ramp
   use ostraka
@@ -14,6 +14,7 @@ program steps_test
   call check_failing_rank()
   call check_inference()
   call check_options()
+  call check_compute_type()
   call mesh%destroy()
   call finish()
 
@@ -176,6 +177,35 @@ contains
     call layer%main_gradient('weight', list, offset)
     summed = 6 * num_ranks * [1, 10, 100]
     call expect(all(list == summed(offset + 1:offset + size(list))), __LINE__)
+    call context%destroy()
+  end subroutine
+
+  !! Weights stored in 32 bits and handed out in 64; gradients are taken in 32.
+  subroutine check_compute_type()
+    type(ostraka_fsdp_context_t) :: context
+    type(ostraka_fsdp_module_t) :: layer
+    real(real64), pointer :: w(:)
+    real(real32), pointer :: g(:), list(:)
+    real(real32) :: beta
+    integer(int64) :: offset
+
+    call context%create(mesh, compute_dtype=OSTRAKA_F64)
+    call context%add_module('layer', layer)
+    call layer%add_parameter('weight', [3], dtype=OSTRAKA_F32)
+    call layer%build()
+    call layer%set_parameter('weight', [0.5_real32, 1.5_real32, 2.5_real32])
+    call context%finalize()
+    call layer%pre_forward()
+    call layer%parameter('weight', w)
+    call expect(all(w == [0.5_real64, 1.5_real64, 2.5_real64]), __LINE__)
+    call layer%post_forward()
+    call layer%pre_backward()
+    call layer%gradient('weight', g, beta)
+    g = 7
+    call layer%post_backward()
+    call context%finish_backward()
+    call layer%main_gradient('weight', list, offset)
+    call expect(all(list == 7), __LINE__)
     call context%destroy()
   end subroutine
 end program

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define OSTRAKA_FSDP_CONFIG_VERSION 1
+#define OSTRAKA_FSDP_CONFIG_VERSION 2
 
 /* Fill it with ostraka_fsdp_config_init, then change members. Grows only at the end. */
 typedef struct {
@@ -33,6 +33,9 @@ typedef struct {
   int32_t gradient_slots; /* reductions in flight before a producer waits; >= 1, default 2 */
   int32_t broadcast;      /* 1: finalize copies replicated weights from the first replica; 0 (default): it compares */
   int32_t main_dtype;     /* of main weights, gradients and optimizer state; -1 (default): f64 for f64, else f32 */
+  /* Since version 2. */
+  int32_t compute_dtype; /* F64, F32 or BF16, in which whole weights are handed out; -1 (default): as main_dtype's */
+  int32_t reserved;
 } ostraka_fsdp_config_t;
 
 /* Sets the defaults of the version that the caller was compiled with; a newer one than the library's is refused. */
@@ -98,9 +101,9 @@ ostraka_status_t ostraka_fsdp_module_gradient(ostraka_fsdp_module_t module, cons
 ostraka_status_t ostraka_fsdp_module_parameter_shape(ostraka_fsdp_module_t module, const char* name, int32_t* ndim,
                                                      int64_t* extents);
 
-/* This rank's part of the reduced gradient of a parameter (all of it with NO_SHARD, unless ranks share memory): address,
- * count, offset inside the tensor. `dtype` is the main type that the caller expects (TYPE_MISMATCH otherwise). Valid
- * until the next pre_backward or zero_grad. INVALID_STATE when there is none. Local. */
+/* This rank's part of the reduced gradient of a parameter (all of it with NO_SHARD, unless ranks share memory):
+ * address, count, offset inside the tensor. `dtype` is the main type that the caller expects (TYPE_MISMATCH otherwise).
+ * Valid until the next pre_backward or zero_grad. INVALID_STATE when there is none. Local. */
 ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void** data, int64_t* count, int64_t* offset);
 

@@ -24,16 +24,21 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
   expect(!config.main_dtype || *config.main_dtype == DType::f64 || *config.main_dtype == DType::f32,
          Status::TYPE_MISMATCH, "context: expected a main type of f64 or f32, found ",
          config.main_dtype ? name(*config.main_dtype) : "none");
+  const bool computes = !config.compute_dtype || *config.compute_dtype == DType::f64 ||
+                        *config.compute_dtype == DType::f32 || *config.compute_dtype == DType::bf16;
+  expect(computes, Status::TYPE_MISMATCH, "context: expected a compute type of f64, f32 or bf16, found ",
+         config.compute_dtype ? name(*config.compute_dtype) : "none");
 }
 
 std::int64_t hash_of(const ContextConfig& config) {
-  const auto main = config.main_dtype ? static_cast<std::int32_t>(*config.main_dtype) : -1;
+  const auto number = [](std::optional<DType> dtype) { return dtype ? static_cast<std::int32_t>(*dtype) : -1; };
   return Hash()
       .add(config.recipe)
       .add(config.reduction)
       .add(config.gradient_slots)
       .add(config.broadcast)
-      .add(main)
+      .add(number(config.main_dtype))
+      .add(number(config.compute_dtype))
       .value();
 }
 

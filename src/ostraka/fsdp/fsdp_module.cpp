@@ -197,8 +197,8 @@ FsdpModule::Gradient FsdpModule::gradient(const std::string& parameter, DType dt
   require_phase(Phase::backward, "gradient");
   expect(group->is_trainable(), Status::INVALID_STATE, "gradient '", group->full_name(index),
          "': the parameter is frozen");
-  expect(dtype == group->compute_dtype(), Status::TYPE_MISMATCH, "gradient '", group->full_name(index), "': taken as ",
-         ostraka::name(group->compute_dtype()), ", asked for ", ostraka::name(dtype));
+  expect(dtype == group->gradient_dtype(), Status::TYPE_MISMATCH, "gradient '", group->full_name(index), "': taken as ",
+         ostraka::name(group->gradient_dtype()), ", asked for ", ostraka::name(dtype));
   ParameterGroup::Gradient place{};
   context_.communicate([&, group = group, index = index] { place = group->gradient(index); });
   return {place.data, place.accumulate ? 1.0 : 0.0};

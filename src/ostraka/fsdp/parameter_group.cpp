@@ -13,10 +13,10 @@ namespace {
 using buffer::DBuffer;
 using memory::Kind;
 
-DType compute_dtype_of(DType storage) { return storage == DType::f64 ? DType::f64 : DType::f32; }
+DType gradient_dtype_of(DType storage) { return storage == DType::f64 ? DType::f64 : DType::f32; }
 
 DType main_dtype_of(DType storage, const ContextConfig& config) {
-  return config.main_dtype.value_or(compute_dtype_of(storage));
+  return config.main_dtype.value_or(gradient_dtype_of(storage));
 }
 
 // Tensors at 64 bytes and segments at 16, in elements of the smallest type that this layout is used with.
@@ -38,12 +38,13 @@ buffer::LayoutPtr plan_layout(const std::vector<ParameterSpec>& specs, int segme
 ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name,
                                std::vector<ParameterSpec> specs)
     : resources_(std::move(resources)), module_name_(std::move(module_name)), specs_(std::move(specs)),
-      compute_dtype_(compute_dtype_of(specs_.front().dtype)), written_(specs_.size(), 0),
+      compute_dtype_(resources_->config.compute_dtype.value_or(gradient_dtype_of(specs_.front().dtype))),
+      gradient_dtype_(gradient_dtype_of(specs_.front().dtype)), written_(specs_.size(), 0),
       written_this_pass_(specs_.size(), 0) {
   const DType storage = specs_.front().dtype;
   const DType main = main_dtype_of(storage, resources_->config);
-  expect(!has_persistent_partial() || main == compute_dtype_, Status::NOT_SUPPORTED, "module '", module_name_,
-         "': no_shard hands out the main gradient itself, so the main type must be ", name(compute_dtype_), ", found ",
+  expect(!has_persistent_partial() || main == gradient_dtype_, Status::NOT_SUPPORTED, "module '", module_name_,
+         "': no_shard hands out the main gradient itself, so the main type must be ", name(gradient_dtype_), ", found ",
          name(main));
   const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
   const RecipePlacements& placements = resources_->placements;
@@ -69,7 +70,7 @@ bool ParameterGroup::has_persistent_partial() const {
 }
 
 std::int64_t ParameterGroup::slot_bytes() const {
-  return is_trainable() && !has_persistent_partial() ? layout_->size() * size_of(compute_dtype_) : 0;
+  return is_trainable() && !has_persistent_partial() ? layout_->size() * size_of(gradient_dtype_) : 0;
 }
 
 // --- gradients
@@ -83,7 +84,8 @@ void ParameterGroup::check_can_accumulate() const {
 void ParameterGroup::bind_slot() {
   slot_ = resources_->slots.acquire();
   const layout::Placements whole(resources_->mesh->dims(), layout::partial(resources_->config.reduction));
-  partial_ = DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, layout_, compute_dtype_);
+  partial_ =
+      DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, layout_, gradient_dtype_);
   partial_.set_name(*main_gradient_.name());
   buffer::clear_padding(partial_, *resources_->compute);
 }
@@ -120,12 +122,12 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
 void ParameterGroup::queue_reduction() {
   runtime::Stream& reduce = *resources_->reduce;
   reduce.wait(resources_->compute->record()); // sees what the caller wrote
-  const bool overwrites = has_persistent_partial() || (!has_gradient_ && compute_dtype_ == main_dtype());
+  const bool overwrites = has_persistent_partial() || (!has_gradient_ && gradient_dtype_ == main_dtype());
   if (overwrites) {
     buffer::redistribute(partial_, main_gradient_, reduce, resources_->communicators);
   } else {
     if (!addend_.is_valid())
-      addend_ = DBuffer(resources_->mesh, resources_->placements.optimizer, layout_, compute_dtype_,
+      addend_ = DBuffer(resources_->mesh, resources_->placements.optimizer, layout_, gradient_dtype_,
                         {resources_->arena, Kind::gradients});
     buffer::redistribute(partial_, addend_, reduce, resources_->communicators);
     if (has_gradient_)

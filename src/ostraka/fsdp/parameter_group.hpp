@@ -32,8 +32,9 @@ public:
   std::string full_name(int index) const { return module_name_ + "." + specs_[index].name; }
   const layout::GlobalLayout& layout() const { return *layout_; }
   bool is_trainable() const { return specs_.front().trainable; }
-  /// The type in which whole weights are handed out and gradients are taken.
+  /// The types in which whole weights are handed out and gradients are taken.
   DType compute_dtype() const { return compute_dtype_; }
+  DType gradient_dtype() const { return gradient_dtype_; }
   DType main_dtype() const { return weights_->main().dtype(); }
   /// Bytes that a gradient slot needs for this group.
   std::int64_t slot_bytes() const;
@@ -76,6 +77,7 @@ private:
   std::vector<ParameterSpec> specs_;
   buffer::LayoutPtr layout_;
   DType compute_dtype_;
+  DType gradient_dtype_;
 
   std::unique_ptr<Weights> weights_;
 

@@ -31,6 +31,9 @@ struct ContextConfig {
   int gradient_slots = 2;                              ///< reductions in flight before a producer waits, >= 1
   bool broadcast = false;          ///< finalize copies replicated weights from rank 0 instead of comparing them
   std::optional<DType> main_dtype; ///< of main weights, gradients, optimizer state; none: f64 for f64, else f32
+  /// f64, f32 or bf16: in which whole weights are handed out, without a copy where they are stored so; none: f64 for
+  /// f64, else f32. Gradients are taken in f64 for f64, else in f32.
+  std::optional<DType> compute_dtype;
 };
 
 } // namespace ostraka::fsdp
