@@ -132,7 +132,8 @@ SharedMemory::SharedMemory(MPI_Comm node)
 std::shared_ptr<memory::Arena> SharedMemory::arena() const { return arena_; }
 
 void SharedMemory::populate_evenly(const memory::Storage& storage) {
-  arena_->populate_evenly(storage.data(), storage.bytes());
+  if (storage.bytes() > 0) // else it has no address
+    arena_->populate_evenly(storage.data(), storage.bytes());
 }
 
 std::int64_t SharedMemory::populated() const { return arena_->populated(); }
