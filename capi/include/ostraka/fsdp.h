@@ -34,7 +34,7 @@ typedef struct {
   int32_t broadcast;      /* 1: finalize copies replicated weights from the first replica; 0 (default): it compares */
   int32_t main_dtype;     /* of main weights, gradients and optimizer state; -1 (default): f64 for f64, else f32 */
   /* Since version 2. */
-  int32_t compute_dtype; /* F64, F32 or BF16, in which whole weights are handed out; -1 (default): as main_dtype's */
+  int32_t compute_dtype; /* F64, F32 or BF16, of the weights handed out; -1 (default): F64 for F64, else F32 */
   int32_t reserved;
 } ostraka_fsdp_config_t;
 
@@ -146,7 +146,7 @@ typedef struct {
   int64_t transient;       /* gathered weights and gradient slots now */
   int64_t transient_peak;  /* the largest value of that so far */
   int64_t num_elements;    /* elements of all parameters of the model, over all ranks, without padding */
-  int64_t reserved_bytes;  /* version 2: taken from the system for all of this, never given back before the end */
+  int64_t reserved_bytes;  /* version 2: taken from the system for all of this */
 } ostraka_memory_report_t;
 
 /* Prepares a report struct: size, version, zeros. */

@@ -18,7 +18,8 @@ struct NamedState {
   DBuffer main_gradient;                ///< same layout, placements and type as main_weight
   std::map<std::string, DBuffer> state; ///< "exp_avg", ...: likewise, created by the optimizer
   std::function<bool()> has_gradient;   ///< whether main_gradient holds a complete gradient
-  std::function<void()> before_update;  ///< throws while the weights are in use
+  std::function<void()> check_update;   ///< throws while the weights are in use
+  std::function<void()> before_update;  ///< call before each change of main_weight; may wait until peers let it go
   std::function<void()> refresh;        ///< main weight -> model weight; call after each change of main_weight
 };
 

@@ -65,6 +65,12 @@ void agree_on_value(Communicator& group, std::int64_t value, const std::string& 
          " differ");
 }
 
+std::int64_t largest(Communicator& group, std::int64_t value) {
+  std::array<std::int64_t, 1> found{value};
+  maximum(group, found);
+  return found[0];
+}
+
 void sum_by_key(Communicator& group, std::int64_t key, std::span<std::int64_t> values) {
   const std::size_t length = 1 + values.size();
   std::vector<std::int64_t> all(length * static_cast<std::size_t>(group.size())); // [rank]: key, values

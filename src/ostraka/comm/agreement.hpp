@@ -17,6 +17,9 @@ OSTRAKA_API void agree_on_status(Communicator& group, const std::optional<Error>
 /// Throws RANKS_DISAGREE on every rank unless all pass the same number; `what` says what was compared.
 OSTRAKA_API void agree_on_value(Communicator& group, std::int64_t value, const std::string& what);
 
+/// The largest value that a rank passes.
+OSTRAKA_API std::int64_t largest(Communicator& group, std::int64_t value);
+
 /// Replaces `values` by their sums over the ranks that pass the same `key`. All pass equally many.
 OSTRAKA_API void sum_by_key(Communicator& group, std::int64_t key, std::span<std::int64_t> values);
 

@@ -55,8 +55,12 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
 
 FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
   mesh::Communicators communicators = mesh->make_communicators("fsdp context");
-  auto arena = mesh->make_arena();
-  auto shared = mesh->make_shared_memory();
+  std::shared_ptr<memory::Arena> arena;
+  std::shared_ptr<comm::SharedMemory> shared;
+  comm::together(*communicators.all, [&] { // one node may have too little
+    arena = mesh->make_arena();
+    shared = mesh->make_shared_memory();
+  });
   RecipePlacements placements = placements_of(config.recipe, mesh->dims(), config.reduction);
   if (mesh->shares_nodes()) // each byte has one writer: what every rank would update is cut among them
     placements.optimizer = layout::Placements(mesh->dims(), layout::shard());
@@ -98,7 +102,12 @@ void FsdpContext::finalize() {
     check_modules_agree();
     check_or_broadcast_replicas();
   });
-  communicate([&] { comm::together(*resources_->communicators.all, [&] { reserve_slots(); }); });
+  communicate([&] {
+    comm::together(*resources_->communicators.all, [&] {
+      reserve_slots();
+      reserve_gathers();
+    });
+  });
   std::vector<int> order(modules_.size());
   std::iota(order.begin(), order.end(), 0);
   forward_order_.expect_first(order);
@@ -110,6 +119,21 @@ void FsdpContext::finalize() {
   if (resources_->shared != nullptr)
     resources_->shared->start();
   is_finalized_ = true;
+}
+
+// A module and the one gathered ahead, so that steps take nothing from the system.
+void FsdpContext::reserve_gathers() {
+  const auto for_groups = [](const FsdpModule& module, auto&& body) {
+    for (const auto& group : module.groups())
+      body(group->weights());
+  };
+  for (std::size_t m = 0; m < modules_.size(); ++m) {
+    for_groups(*modules_[m], [](Weights& weights) { weights.reserve(); });
+    if (m > 0)
+      for_groups(*modules_[m - 1], [](Weights& weights) { weights.give_back(); });
+  }
+  if (!modules_.empty())
+    for_groups(*modules_.back(), [](Weights& weights) { weights.give_back(); });
 }
 
 void FsdpContext::reserve_slots() {
@@ -161,42 +185,46 @@ void FsdpContext::finish_backward() {
         record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() +
                                                         "' is still in its " + fsdp::name(module->phase()) + " phase"));
     is_draining_ = true;
-    try {
-      drain_step();
-      resources_->compute->wait(resources_->reduce->record());
-    } catch (const Error& error) {
-      if (is_terminal(error))
-        throw; // the others find out by themselves
-      record_failure(error);
-    } catch (const std::exception& error) {
-      record_failure(Error(Status::INTERNAL, error.what()));
-    }
+    attempt([&] { drain_step(); });
+    attempt([&] { resources_->compute->wait(resources_->reduce->record()); }); // peers read the slots until then
     is_draining_ = false;
     std::optional<Error> failure = std::move(step_failure_);
     step_failure_.reset();
     try {
       comm::agree_on_status(*resources_->communicators.all, failure);
     } catch (const Error& error) {
-      if (!is_terminal(error))
+      if (!is_terminal(error)) {
         end_pass(true);
+        align_clocks();
+      }
       throw;
     }
     end_pass(false);
   });
 }
 
+// A rank that failed may have counted fewer uses of weights than its peers.
+void FsdpContext::align_clocks() {
+  if (!resources_->mesh->shares_nodes())
+    return;
+  comm::SharedMemory* shared = resources_->shared.get();
+  const std::int64_t latest = comm::largest(*resources_->communicators.all, shared != nullptr ? shared->now() : 0);
+  if (shared != nullptr)
+    shared->advance_to(latest);
+}
+
 // Does what this rank still owes the others: hooks without arithmetic after a failure, reductions of modules whose uses
 // did not all go backward.
 void FsdpContext::drain_step() {
   if (step_failure_) {
-    for (const auto& module : modules_) {
+    for (const auto& module : modules_)
       for (const auto& group : module->groups())
-        group->zero_grad(); // nothing of this step counts, and nothing may refuse the hooks below
-      if (module->phase() == FsdpModule::Phase::forward)
-        module->post_forward();
-      if (module->phase() == FsdpModule::Phase::backward)
-        module->post_backward();
-    }
+        group->zero_grad();        // nothing of this step counts, and nothing may refuse the hooks below
+    while (!open_modules_.empty()) // from the inside out, as on the other ranks
+      if (open_modules_.back()->phase() == FsdpModule::Phase::forward)
+        open_modules_.back()->post_forward();
+      else
+        open_modules_.back()->post_backward();
     if (!backward_order_.has_started())
       while (const auto next = forward_order_.next()) {
         modules_[*next]->pre_forward();
@@ -220,6 +248,7 @@ void FsdpContext::drain_step() {
 }
 
 void FsdpContext::end_pass(bool failed) {
+  open_modules_.clear();
   for (const auto& module : modules_)
     module->finish_microbatch();
   resources_->slots.release_storage();
@@ -294,6 +323,7 @@ void FsdpContext::end_inference() {
   communicate([&] {
     for (const auto& module : modules_) {
       module->phase_ = FsdpModule::Phase::resting; // a pass that was broken off is over
+      open_modules_.clear();
       if (!module->is_pinned_)
         module->reshard_groups();
     }

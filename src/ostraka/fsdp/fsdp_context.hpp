@@ -26,7 +26,7 @@ struct MemoryReport {
   std::int64_t transient = 0; ///< gathered weights and gradient slots now
   std::int64_t transient_peak = 0;
   std::int64_t num_elements = 0; ///< of all parameters over all ranks, without padding
-  std::int64_t reserved = 0;     ///< taken from the system for all of this, never given back before the end
+  std::int64_t reserved = 0;     ///< taken from the system for all of this
 };
 
 class OSTRAKA_API FsdpContext {
@@ -91,6 +91,8 @@ private:
   void record_failure(const Error& error);
   void prefetch(Order& order);
   void drain_step();
+  void align_clocks();
+  void reserve_gathers();
   void end_pass(bool failed);
   void end_for_good(const Error& error);
 
@@ -98,24 +100,42 @@ private:
   bool is_terminal(const Error& error) const {
     const Status status = error.status();
     return status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED ||
-           resources_->communicators.have_failed();
+           resources_->communicators.have_failed() ||
+           (resources_->shared != nullptr && resources_->shared->has_failed());
   }
 
   // Runs an operation that communicates; a failure of the communication itself ends the context.
   template <class Body>
   void communicate(Body&& body);
+  // A failure that leaves the context usable is the step's.
+  template <class Body>
+  void attempt(Body&& body);
 
   std::shared_ptr<Resources> resources_;
   std::vector<std::unique_ptr<FsdpModule>> modules_;
   Order forward_order_;
   Order backward_order_;
-  std::optional<Error> step_failure_; ///< of this rank, reported by finish_backward
-  std::string terminal_cause_;        ///< why nothing but destruction is possible any more
+  std::vector<FsdpModule*> open_modules_; ///< in their forward or backward phase, the last one opened last
+  std::optional<Error> step_failure_;     ///< of this rank, reported by finish_backward
+  std::string terminal_cause_;            ///< why nothing but destruction is possible any more
   bool is_finalized_ = false;
   bool is_last_microbatch_ = true;
   bool is_in_inference_ = false;
   bool is_draining_ = false;
 };
+
+template <class Body>
+void FsdpContext::attempt(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    if (is_terminal(error))
+      throw; // the others find out by themselves
+    record_failure(error);
+  } catch (const std::exception& error) {
+    record_failure(Error(Status::INTERNAL, error.what()));
+  }
+}
 
 template <class Body>
 void FsdpContext::communicate(Body&& body) {

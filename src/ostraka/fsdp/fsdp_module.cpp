@@ -88,10 +88,17 @@ void FsdpModule::build() {
 
 std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
   auto group = std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs));
-  group->check_not_in_use = [this, resources = context_.resources_] {
+  const auto require_open = [resources = context_.resources_] {
     expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
+  };
+  group->check_not_in_use = [this, require_open] {
+    require_open();
     context_.require_usable();
     check_not_in_use("update");
+  };
+  group->communicate = [this, require_open](const std::function<void()>& body) {
+    require_open();
+    context_.communicate(body);
   };
   return group;
 }
@@ -104,7 +111,7 @@ void FsdpModule::set_parameter(const std::string& parameter, const void* data, s
          layout::to_string(place.group->specs()[place.index].shape), " has ", expected, " elements, found ", count);
   expect(dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16, Status::TYPE_MISMATCH, "set_parameter: '",
          place.group->full_name(place.index), "': expected f64, f32 or bf16 values, found ", ostraka::name(dtype));
-  place.group->weights().set(place.index, data, count, dtype);
+  context_.communicate([&] { place.group->weights().set(place.index, data, count, dtype); });
 }
 
 // --- hooks
@@ -123,12 +130,12 @@ void FsdpModule::pre_forward() {
       context_.prefetch(context_.forward_order_);
       ++forward_uses_;
     });
-  phase_ = Phase::forward;
+  open(Phase::forward);
 }
 
 void FsdpModule::post_forward() {
   require_phase(Phase::forward, "post_forward");
-  phase_ = Phase::resting;
+  close();
   if (!context_.is_in_inference_ && !is_pinned_)
     context_.communicate([&] { reshard_groups(); });
 }
@@ -149,12 +156,12 @@ void FsdpModule::pre_backward() {
     context_.backward_order_.visit(id_);
     context_.prefetch(context_.backward_order_);
   });
-  phase_ = Phase::backward;
+  open(Phase::backward);
 }
 
 void FsdpModule::post_backward() {
   require_phase(Phase::backward, "post_backward");
-  phase_ = Phase::resting;
+  close();
   ++backward_uses_;
   context_.communicate([&] {
     if (!is_pinned_)
@@ -247,6 +254,16 @@ void FsdpModule::require_phase(Phase expected, const char* operation) const {
                                                         : "call pre_forward first";
   expect(phase_ == expected, Status::INVALID_STATE, operation, " of module '", name_, "': expected the ",
          fsdp::name(expected), " phase, found ", fsdp::name(phase_), "; ", next_step);
+}
+
+void FsdpModule::open(Phase phase) {
+  phase_ = phase;
+  context_.open_modules_.push_back(this);
+}
+
+void FsdpModule::close() {
+  phase_ = Phase::resting;
+  std::erase(context_.open_modules_, this);
 }
 
 bool FsdpModule::is_readable() const { return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_; }

@@ -94,6 +94,8 @@ private:
   void require_phase(Phase expected, const char* operation) const;
   void check_not_in_use(const char* operation) const;
   bool is_readable() const;
+  void open(Phase phase);
+  void close();
 
   void unshard_groups();
   void wait_unsharded();

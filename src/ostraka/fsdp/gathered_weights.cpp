@@ -61,22 +61,35 @@ public:
     return rests_in_shared_memory ? resources_->shared->part_of(gathered_.bytes()) : 0;
   }
 
+  void reserve() override {
+    gathered_.storage()->reallocate();
+    if (resources_->shared != nullptr && !gathered_.is_alias_of(model_))
+      resources_->shared->populate_evenly(*gathered_.storage());
+    whole_.storage()->reallocate();
+  }
+  void give_back() override {
+    release_gathered();
+    if (!whole_.is_alias_of(gathered_))
+      whole_.release_storage();
+  }
+
   void unshard() override {
     if (is_unsharded_ && whole_version_ == version_)
       return;
     reshard(); // a stale copy
     runtime::Stream& gather = *resources_->gather;
     gather.wait(resources_->compute->record()); // sees what the optimizer wrote
-    if (!gathered_.is_alias_of(model_) && !(gathered_.is_allocated() && whole_version_ == version_)) {
-      gathered_.storage()->reallocate();
-      if (resources_->shared != nullptr)
-        resources_->shared->populate_evenly(*gathered_.storage());
+    const bool is_gathered = gathered_.is_allocated() && whole_version_ == version_;
+    try {
+      reserve();
+    } catch (...) { // as if nobody had asked
+      give_back();
+      throw;
+    }
+    if (!gathered_.is_alias_of(model_) && !is_gathered)
       buffer::redistribute(model_, gathered_, gather, resources_->communicators);
-    }
-    if (!whole_.is_alias_of(gathered_)) {
-      whole_.storage()->reallocate();
+    if (!whole_.is_alias_of(gathered_))
       buffer::cast(gathered_, whole_, gather);
-    }
     unsharded_ = gather.record();
     is_unsharded_ = true;
     whole_version_ = version_;
@@ -96,15 +109,13 @@ public:
       return;
     wait_unsharded(); // memory that a gather writes must not go back to the arena
     forget_whole();
-    release_gathered();
-    if (!whole_.is_alias_of(gathered_))
-      whole_.release_storage();
+    give_back();
     is_unsharded_ = false;
   }
 
 private:
   void release_gathered() {
-    if (!keeps_gathered_)
+    if (!keeps_gathered_ && !gathered_.is_alias_of(model_))
       gathered_.release_storage();
   }
 

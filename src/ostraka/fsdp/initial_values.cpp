@@ -14,7 +14,7 @@ InitialValues::InitialValues(std::shared_ptr<Resources> resources, const DBuffer
   if (!resources_->config.broadcast)
     hashes_.resize(static_cast<std::size_t>(layout_->num_tensors()));
   else if (resources_->mesh->rank() == 0)
-    values_ = DBuffer(resources_->mesh, whole(), layout_, dtype_, {resources_->arena, memory::Kind::other});
+    values_ = DBuffer(resources_->mesh, whole(), layout_, dtype_, {arena_, memory::Kind::other});
 }
 
 layout::Placements InitialValues::whole() const {
@@ -27,7 +27,7 @@ void InitialValues::keep(int index, const void* data, std::int64_t count, DType 
   } else if (!hashes_.empty()) {
     const auto alone = std::make_shared<layout::GlobalLayout>(
         layout::build_flat({layout_->shapes()[index]}, resources_->mesh->size()));
-    DBuffer converted(resources_->mesh, whole(), alone, dtype_, {resources_->arena, memory::Kind::other});
+    DBuffer converted(resources_->mesh, whole(), alone, dtype_, {arena_, memory::Kind::other});
     converted.copy_from(0, data, count, dtype);
     hashes_[index] = Hash().bytes(converted.data(), static_cast<std::size_t>(converted.bytes())).value();
   }

@@ -29,6 +29,7 @@ private:
   layout::Placements whole() const;
 
   std::shared_ptr<Resources> resources_;
+  std::shared_ptr<memory::Arena> arena_ = memory::make_host_arena(); ///< goes when set-up is over
   buffer::LayoutPtr layout_;
   DType dtype_;
   buffer::DBuffer values_;

@@ -154,11 +154,9 @@ buffer::NamedState ParameterGroup::named_state() {
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
   state.has_gradient = [self] { return self->has_gradient(); };
-  state.before_update = [self] {
-    self->check_not_in_use();
-    self->weights_->begin_update();
-  };
-  state.refresh = [self] { self->weights_->refresh(); };
+  state.check_update = [self] { self->check_not_in_use(); };
+  state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
+  state.refresh = [self] { self->communicate([&] { self->weights_->refresh(); }); };
   return state;
 }
 

@@ -64,8 +64,9 @@ public:
   const buffer::DBuffer& main_gradient() const { return main_gradient_; }
 
   buffer::NamedState named_state();
-  /// Hook for named_state(): throws while the weights are in use.
+  /// Hooks for named_state(): throws while the weights are in use; runs what may wait for other ranks.
   std::function<void()> check_not_in_use;
+  std::function<void(const std::function<void()>&)> communicate;
 
 private:
   bool has_persistent_partial() const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One whole copy of the weights for all ranks of a node: each writes its part in place and reads the rest where it
 // stands, so gathering moves nothing.
+#include <ostraka/base/checked.hpp>
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
@@ -23,8 +24,9 @@ class SharedWeights final : public Weights {
 public:
   SharedWeights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout, const WeightTypes& types,
                 const std::string& name)
-      : Weights(std::move(resources)), region_(resources_->shared, name, layout->size() * size_of(types.storage),
-                                               bytes_of(own_range(*resources_->mesh, *layout), types.storage)) {
+      : Weights(std::move(resources)),
+        region_(resources_->shared, name, multiply(layout->size(), size_of(types.storage), "weights: bytes"),
+                bytes_of(own_range(*resources_->mesh, *layout), types.storage)) {
     const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
     const layout::Placements everywhere(mesh->dims(), layout::replicate());
     stored_ = DBuffer::from_storage(region_.storage(), mesh, everywhere, layout, types.storage);
@@ -55,6 +57,12 @@ public:
   }
 
   std::int64_t shared_bytes() const override { return model_.bytes(); }
+
+  void reserve() override { whole_.storage()->reallocate(); }
+  void give_back() override {
+    if (!is_shared())
+      whole_.release_storage();
+  }
 
   void unshard() override {
     if (is_unsharded_ && whole_version_ == version_)

@@ -49,6 +49,11 @@ public:
   /// Bytes of this rank's part of what the ranks of a node share.
   virtual std::int64_t shared_bytes() const { return 0; }
 
+  /// Takes the memory that whole weights need, and gives back what they do not keep. Set-up only; local, in the same
+  /// order on all ranks.
+  virtual void reserve() = 0;
+  virtual void give_back() = 0;
+
   /// Asks for the whole weights, which may take until wait_unsharded().
   virtual void unshard() = 0;
   /// Waits (on the compute stream) until the whole weights can be read, if they were asked for.

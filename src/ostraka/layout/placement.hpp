@@ -12,8 +12,8 @@
 
 namespace ostraka::layout {
 
-/// Reductions that a Partial placement waits for; numbers are part of the C ABI. `mean` is the sum divided by the number
-/// of ranks; floating types only.
+/// Reductions that a Partial placement waits for; numbers are part of the C ABI. `mean` is the sum divided by the
+/// number of ranks; floating types only.
 enum class ReduceOp : std::int32_t { sum = 0, mean = 1, max = 2, min = 3, prod = 4 };
 
 /// "sum", "mean", ...; null for a number that is no reduction.

@@ -94,13 +94,15 @@ void Optimizer::set_learning_rate(double learning_rate) {
 
 void Optimizer::step() {
   for (const NamedState& state : states_) {
-    state.before_update();
+    state.check_update();
     expect(state.has_gradient(), Status::INVALID_STATE, "optimizer step: parameter '", state.tensor_names.front(),
            "' has no complete gradient (", steps_,
            " steps done); call finish_backward after the backward pass of the last "
            "micro-batch (set_last_microbatch(true)) first");
   }
   prepare_all(); // before any weight changes
+  for (const NamedState& state : states_)
+    state.before_update();
   ++steps_;
   const auto stream = runtime::make_host_compute_stream();
   for (NamedState& state : states_) {

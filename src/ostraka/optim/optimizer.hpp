@@ -18,6 +18,7 @@ public:
   /// Updates all main weights from their main gradients and refreshes the model weights, once each, in order. Gradients
   /// stay. All ranks call it. Throws before changing anything: INVALID_STATE naming a parameter without a gradient or a
   /// module whose weights are in use; in the first step OUT_OF_MEMORY on all ranks when one has no room for its state.
+  /// Where ranks share memory it waits until all have let the weights go (TIME_OUT, FAILED).
   void step();
 
   double learning_rate() const { return learning_rate_; }

@@ -17,7 +17,8 @@ template <class T, std::size_t n>
 OSTRAKA_BODY void sum_of(T* out, const T* const* sources, std::int64_t count, T scale) {
   std::array<const T*, n> from;
   std::copy_n(sources, n, from.begin());
-#pragma GCC ivdep // an out that is a source is read before it is written, element by element
+  // An out that is a source is read before it is written, element by element.
+  OSTRAKA_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) {
     T total = from[0][i];
     for (std::size_t k = 1; k < n; ++k)
@@ -47,7 +48,7 @@ template <std::size_t n>
 OSTRAKA_BODY void sum_pairs(bfloat16* out, const bfloat16* const* sources, std::int64_t count, float scale) {
   std::array<const bfloat16*, n> from;
   std::copy_n(sources, n, from.begin());
-#pragma GCC ivdep
+  OSTRAKA_INDEPENDENT
   for (std::int64_t i = 0; i < count / 2; ++i) {
     const std::uint32_t first = load_pair(from[0] + 2 * i);
     float lower = low(first), upper = high(first);

@@ -20,6 +20,13 @@
 #define OSTRAKA_WIDEST
 #endif
 
+// The iterations of the next loop do not depend on each other. (Sanitizers break loops up, and g++ warns then.)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define OSTRAKA_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define OSTRAKA_INDEPENDENT
+#endif
+
 namespace ostraka::comm::impl {
 
 /// A copy around the caches where the target is aligned to a vector, which it is except at the ends of a range.

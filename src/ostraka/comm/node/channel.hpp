@@ -20,12 +20,13 @@ namespace ostraka::comm::node {
 /// What a rank publishes of one operation. What peers always need comes first, so that it is on the line that they
 /// poll.
 struct Notice {
-  std::uint64_t fingerprint = 0; ///< of the record and of is_written_once
-  Location data;                 ///< what peers read
-  Location out;                  ///< where peers write the results of an all-reduce, or read what lands
-  bool is_packed = false;        ///< what lands stands there part after part, not each part at its place in the whole
-  bool is_written_once = false;  ///< the output is memory of which the node has one copy
-  Location list;                 ///< of the transfers of an exchange
+  std::uint64_t fingerprint = 0;  ///< of the record, is_written_once and shared_offset
+  Location data;                  ///< what peers read
+  Location out;                   ///< where peers write the results of an all-reduce, or read what lands
+  bool is_packed = false;         ///< what lands stands there part after part, not each part at its place in the whole
+  bool is_written_once = false;   ///< the output is memory of which the node has one copy
+  std::int64_t shared_offset = 0; ///< where that is, the same for all
+  Location list;                  ///< of the transfers of an exchange
   std::int64_t list_size = 0;
   impl::Record record;
 };

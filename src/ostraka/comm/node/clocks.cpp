@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/comm/node/clocks.hpp>
 
+#include <algorithm>
+
 namespace ostraka::comm::node {
 
 static_assert(std::atomic<Event>::is_always_lock_free, "atomics in shared memory must not need locks");
@@ -18,6 +20,12 @@ std::int64_t Clocks::tick(const Event& event) {
   // Not release alone, behind which non-temporal stores of ours or of the caller may stay.
   clock(rank_).now.store(number, std::memory_order_seq_cst);
   return number;
+}
+
+void Clocks::advance_to(std::int64_t number) {
+  std::int64_t& own = seen_[static_cast<std::size_t>(rank_)];
+  own = std::max(own, number);
+  clock(rank_).now.store(own, std::memory_order_seq_cst);
 }
 
 int Clocks::first_behind(std::int64_t number) {

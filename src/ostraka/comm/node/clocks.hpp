@@ -39,6 +39,8 @@ public:
   /// The next event of this rank: who has seen its number sees everything that this rank has stored before. Returns
   /// the number, from 1.
   std::int64_t tick(const Event& event);
+  /// Skips numbers up to `number`, unless they are past.
+  void advance_to(std::int64_t number);
   /// The first rank whose clock is behind `number`, or size().
   int first_behind(std::int64_t number);
   /// The first rank whose event `number`, which all clocks have reached, is known to be another one than `event`, or

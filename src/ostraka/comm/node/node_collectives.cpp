@@ -12,7 +12,8 @@ namespace ostraka::comm::impl {
 void NodeCollective::start() {
   notice_.record = Record(description);
   prepare();
-  notice_.fingerprint = notice_.record.fingerprint() + (notice_.is_written_once ? 1 : 0);
+  notice_.fingerprint = notice_.record.fingerprint() + (notice_.is_written_once ? 1 : 0) +
+                        static_cast<std::uint64_t>(notice_.shared_offset) * 2;
   publish();
 }
 
@@ -55,7 +56,8 @@ void NodeCollective::compare() const {
   expect_agreement(
       size(), group_->name, description.sequence, [&](int k) -> const Record& { return notice(k).record; },
       [&](int k) { return group_->numbers[static_cast<std::size_t>(k)]; });
-  fail(Status::INTERNAL, description.text(), ": not all ranks of the node write to the memory that it shares");
+  fail(Status::INTERNAL, description.text(),
+       ": the ranks of the node write to different places of the memory that they share");
 }
 
 node::Location NodeCollective::show(const std::byte* data, std::int64_t bytes) {

@@ -58,6 +58,8 @@ public:
     return place >= pages_.data() && place < pages_.data() + pages_.bytes();
   }
 
+  std::int64_t offset_of(const void* address) const { return static_cast<const std::byte*>(address) - pages_.data(); }
+
   static std::vector<Arena*>& all() {
     static auto* arenas = new std::vector<Arena*>; // outlives objects that end with the process
     return *arenas;
@@ -150,6 +152,7 @@ void SharedMemory::wait(std::int64_t number, const std::string& region, const ch
     runtime::wait_until(is_over, "shared memory");
   } catch (...) {
     waiting_ = {};
+    has_failed_ = true;
     throw;
   }
   waiting_ = {};
@@ -166,10 +169,11 @@ std::string SharedMemory::pending() const {
   return text;
 }
 
-void SharedMemory::expect_same(std::int64_t number, const node::Event& own) const {
+void SharedMemory::expect_same(std::int64_t number, const node::Event& own) {
   const int rank = clocks_.first_different(number, own);
   if (rank == clocks_.size())
     return;
+  has_failed_ = true;
   const node::Event other = clocks_.event(rank, number);
   const auto text = [this](const node::Event& event) {
     return std::string(event.kind == node::Event::Kind::write ? "an update of '" : "the end of a use of '") +
@@ -184,9 +188,11 @@ std::uint32_t SharedMemory::add_region(std::string name) {
   return static_cast<std::uint32_t>(regions_.size() - 1);
 }
 
-bool SharedMemory::contains(const void* address) {
-  return std::any_of(Arena::all().begin(), Arena::all().end(),
-                     [&](const Arena* arena) { return arena->contains(address); });
+std::optional<std::int64_t> SharedMemory::offset_of(const void* address) {
+  for (const Arena* arena : Arena::all())
+    if (arena->contains(address))
+      return arena->offset_of(address);
+  return std::nullopt;
 }
 
 // --- regions
@@ -215,8 +221,8 @@ void SharedRegion::begin_read() {
   memory_->wait(clock_.last_write(), name(), "waiting for the update of");
   if (compared_ == clock_.last_write())
     return;
+  memory_->expect_same(clock_.last_write(), clock_.write_event());
   compared_ = clock_.last_write();
-  memory_->expect_same(compared_, clock_.write_event());
 }
 
 void SharedRegion::end_read() {

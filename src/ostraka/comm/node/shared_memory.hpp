@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ostraka::comm {
@@ -30,8 +31,9 @@ public:
 
   /// Of the regions, and of what all ranks allocate and release in the same order; those blocks have no pages.
   std::shared_ptr<memory::Arena> arena() const;
-  /// Whether the ranks of a node see the same memory at `address`, which then needs one writer only. Local.
-  static bool contains(const void* address);
+  /// Where `address` stands in memory that the ranks of a node see as one, and which needs one writer only; nothing for
+  /// other memory. Local.
+  static std::optional<std::int64_t> offset_of(const void* address);
   /// Takes pages for a block of the arena that is no region, each rank a part of those that are new. Local; nobody
   /// touches the block before all have done so. Throws OUT_OF_MEMORY where /dev/shm is full.
   void populate_evenly(const memory::Storage& storage);
@@ -44,6 +46,13 @@ public:
   void start() { is_started_ = true; }
   bool is_started() const { return is_started_; }
 
+  /// Events of this rank so far. advance_to() brings it to `number` at least, where ranks may have counted differently;
+  /// no rank reads or writes a region meanwhile.
+  std::int64_t now() const { return clocks_.now(rank()); }
+  void advance_to(std::int64_t number) { clocks_.advance_to(number); }
+
+  /// Whether a wait was given up or ranks were found to differ: the order of reads and writes is lost.
+  bool has_failed() const { return has_failed_; }
   /// Tells the peers that this rank has given up: their waits throw FAILED with the cause.
   void tell_peers(const std::string& cause) noexcept { clocks_.failure().tell(rank(), cause); }
 
@@ -63,13 +72,14 @@ private:
 
   std::uint32_t add_region(std::string name);
   void wait(std::int64_t number, const std::string& region, const char* purpose);
-  void expect_same(std::int64_t number, const node::Event& own) const;
+  void expect_same(std::int64_t number, const node::Event& own);
 
   std::shared_ptr<Arena> arena_;
   node::Segment clock_pages_;
   node::Clocks clocks_;
   std::deque<std::string> regions_; ///< names
   bool is_started_ = false;
+  bool has_failed_ = false;
   Wait waiting_;
 };
 

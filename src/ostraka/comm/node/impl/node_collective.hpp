@@ -62,7 +62,11 @@ protected:
   /// own room.
   node::Location room(std::int64_t bytes);
   /// Says that results go to `out`. Where the node has one copy of that, each rank writes only what it brings there.
-  void write_to(const std::byte* out) { notice_.is_written_once = SharedMemory::contains(out); }
+  void write_to(const std::byte* out) {
+    const auto offset = SharedMemory::offset_of(out);
+    notice_.is_written_once = offset.has_value();
+    notice_.shared_offset = offset.value_or(0);
+  }
   bool is_written_once() const { return notice_.is_written_once; }
   /// The address of what show() or room() returned.
   std::byte* shown(const node::Location& location) const {
