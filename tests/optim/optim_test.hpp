@@ -30,6 +30,7 @@ inline buffer::MeshPtr make_mesh() {
 
 /// Counts what the optimizer asks of a state.
 struct Calls {
+  int check_update = 0;
   int before_update = 0;
   int refresh = 0;
   bool has_gradient = true;
@@ -47,6 +48,7 @@ inline NamedState make_state(const buffer::MeshPtr& mesh, const std::vector<layo
   state.main_weight = DBuffer(mesh, placements, plan, dtype);
   state.main_gradient = DBuffer(mesh, placements, plan, dtype);
   state.has_gradient = [calls] { return calls->has_gradient; };
+  state.check_update = [calls] { ++calls->check_update; };
   state.before_update = [calls] { ++calls->before_update; };
   state.refresh = [calls] { ++calls->refresh; };
   return state;

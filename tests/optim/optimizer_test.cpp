@@ -48,7 +48,7 @@ TEST(OptimizerErrors, AMissingGradientIsNamedAndNothingChanges) {
 
 TEST(OptimizerErrors, WeightsInUseAreRefusedAndNothingChanges) {
   TwoStates two;
-  two.states[1].before_update = [] { fail(Status::INVALID_STATE, "module 'second' is in use"); };
+  two.states[1].check_update = [] { fail(Status::INVALID_STATE, "module 'second' is in use"); };
   const auto optimizer = make_adamw(two.states, {});
   expect_error(Status::INVALID_STATE, [&] { optimizer->step(); }, {"second"});
   EXPECT_EQ(optimizer->steps(), 0);

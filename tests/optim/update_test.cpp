@@ -31,6 +31,7 @@ void expect_updates(const Make& make, const Update& update, double rate, DType d
     }
     EXPECT_EQ(optimizer->steps(), steps);
     EXPECT_EQ(calls->refresh, steps);
+    EXPECT_EQ(calls->check_update, steps);
     EXPECT_EQ(calls->before_update, steps);
     for_elements(state.main_weight, [&](double found, int tensor, std::int64_t i) {
       Element plain{stored(weight_value(tensor, i), dtype)};
