@@ -104,6 +104,15 @@ void check_against_reference(std::uint64_t seed, int rounds) {
   EXPECT_GT(better, rounds / 4);
 }
 
+// Heuristics alone found 150 here.
+TEST(PlannedProperties, TheReferenceRuleWhereItNeedsLess) {
+  const std::vector<Shape> shapes{{24, 6}, {37, 6}, {28, 8}, {4, 2}, {28, 6}, {18, 8}, {36, 6}, {2, 1}};
+  const GlobalLayout planned = build_planned(shapes, 8, {}, {row_atom()});
+  EXPECT_EQ(build_reference(shapes, 8).segment_size(), 144);
+  EXPECT_EQ(planned.segment_size(), 144);
+  expect_legal(planned, {row_atom()});
+}
+
 TEST(PlannedProperties, NeverLargerThanReferenceFixedSeed) { check_against_reference(14, ostraka::test::rounds(3000)); }
 TEST(PlannedProperties, NeverLargerThanReferenceFreshSeed) {
   check_against_reference(fresh_seed(), ostraka::test::rounds(1500));
