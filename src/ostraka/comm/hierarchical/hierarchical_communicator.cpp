@@ -54,18 +54,6 @@ private:
   impl::LinePtr line_;
 };
 
-// On all ranks of `group` the error of the lowest rank that has one.
-void agree(MPI_Comm group, const std::optional<Error>& error) {
-  int rank = 0, size = 0;
-  MPI_Comm_rank(group, &rank);
-  MPI_Comm_size(group, &size);
-  int first = error ? rank : size;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, group), "hierarchical: agreement");
-  if (first == rank)
-    throw Error(*error);
-  expect(first == size, Status::OUT_OF_MEMORY, "hierarchical: rank ", first, " found no shared memory");
-}
-
 } // namespace
 
 std::shared_ptr<Communicator> make_hierarchical_communicator(MPI_Comm group, const std::string& name, NodeMap map,
@@ -84,7 +72,12 @@ std::shared_ptr<Communicator> make_hierarchical_communicator(MPI_Comm group, con
     error = caught;
   }
   MPI_Comm_free(&node_comm);
-  agree(group, error);
+  try {
+    node::agree_on_memory(group, error);
+  } catch (...) {
+    impl::release(*all, false);
+    throw;
+  }
   return std::make_shared<HierarchicalCommunicator>(
       std::make_shared<impl::Line>(impl::Line{all, std::move(node_group), std::move(map)}), name);
 }

@@ -34,11 +34,6 @@ std::vector<std::uint64_t> gather_tokens(MPI_Comm group) {
 
 namespace {
 
-std::int64_t page() {
-  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
-  return bytes;
-}
-
 // The processes of an arena and where their files are mapped here.
 class NodeArena final : public memory::Arena {
 public:

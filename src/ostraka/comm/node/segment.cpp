@@ -99,6 +99,11 @@ void Segment::swap(Segment& other) noexcept {
   std::swap(bytes_, other.bytes_);
 }
 
+std::int64_t page() {
+  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
 std::int64_t free_shared_memory() {
   struct statvfs info = {};
   if (statvfs("/dev/shm", &info) != 0)
@@ -114,22 +119,6 @@ struct Entry {
   std::array<char, 64> name{};
 };
 
-// Throws the same error on all ranks when one rank has one.
-void agree(MPI_Comm group, const std::optional<Error>& error) {
-  int rank = 0, size = 0;
-  MPI_Comm_rank(group, &rank);
-  MPI_Comm_size(group, &size);
-  int first = error ? rank : size;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, group), "shared memory: agreement");
-  if (first == size)
-    return;
-  std::array<char, 512> text{};
-  if (first == rank)
-    std::strncpy(text.data(), error->what(), text.size() - 1);
-  check_mpi(MPI_Bcast(text.data(), text.size(), MPI_CHAR, first, group), "shared memory: agreement");
-  fail(Status::OUT_OF_MEMORY, "rank ", first, " of the node: ", text.data());
-}
-
 template <class Body>
 std::optional<Error> error_of(Body&& body) {
   try {
@@ -141,6 +130,21 @@ std::optional<Error> error_of(Body&& body) {
 }
 
 } // namespace
+
+void agree_on_memory(MPI_Comm group, const std::optional<Error>& error) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(group, &rank);
+  MPI_Comm_size(group, &size);
+  int first = error ? rank : size;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, group), "shared memory: agreement");
+  if (first == size)
+    return;
+  std::array<char, 512> text{};
+  if (first == rank)
+    std::strncpy(text.data(), error->what(), text.size() - 1);
+  check_mpi(MPI_Bcast(text.data(), text.size(), MPI_CHAR, first, group), "shared memory: agreement");
+  fail(Status::OUT_OF_MEMORY, "rank ", first, " of the group: ", text.data());
+}
 
 std::vector<Segment> share(MPI_Comm group, std::int64_t bytes, std::int64_t populated) {
   int rank = 0, size = 0;
@@ -167,7 +171,7 @@ std::vector<Segment> share(MPI_Comm group, std::int64_t bytes, std::int64_t popu
       segments[static_cast<std::size_t>(rank)].populate(0, populated);
     });
   try {
-    agree(group, error);
+    agree_on_memory(group, error);
   } catch (...) {
     if (own.bytes > 0)
       segments[static_cast<std::size_t>(rank)].unlink();

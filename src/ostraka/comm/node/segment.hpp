@@ -3,10 +3,13 @@
 // stays behind whatever happens. Source: design section 3, "Node-shared memory".
 #pragma once
 
+#include <ostraka/base/error.hpp>
+
 #include <mpi.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +60,12 @@ std::vector<Segment> share(MPI_Comm group, std::int64_t bytes, std::int64_t popu
 
 /// One segment of rank 0, which all map and may populate. Likewise collective.
 Segment share_one(MPI_Comm group, std::int64_t bytes, std::int64_t populated = 0);
+
+/// Bytes of a page.
+std::int64_t page();
+
+/// Throws on all ranks the error of the lowest one that passes any, as OUT_OF_MEMORY with its text. Collective.
+void agree_on_memory(MPI_Comm group, const std::optional<Error>& error);
 
 /// Bytes that /dev/shm has free.
 std::int64_t free_shared_memory();

@@ -14,12 +14,9 @@
 
 namespace ostraka::comm {
 
-namespace {
+using node::page;
 
-std::int64_t page() {
-  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
-  return bytes;
-}
+namespace {
 
 int rank_in(MPI_Comm group) {
   int rank = 0;
@@ -140,13 +137,14 @@ void SharedMemory::populate_evenly(const memory::Storage& storage) {
 
 std::int64_t SharedMemory::populated() const { return arena_->populated(); }
 
-void SharedMemory::wait(std::int64_t number, const std::string& region, const char* purpose) {
-  if (!is_started_ || clocks_.first_behind(number) == clocks_.size())
+template <class MayGoOn>
+void SharedMemory::wait(std::int64_t number, const std::string& region, const char* purpose, MayGoOn&& may_go_on) {
+  if (!is_started_ || may_go_on())
     return;
   waiting_ = {number, &region, purpose};
-  const auto is_over = [this] {
+  const auto is_over = [&, this] {
     clocks_.failure().expect_none();
-    return clocks_.first_behind(waiting_.number) == clocks_.size();
+    return may_go_on();
   };
   try {
     runtime::wait_until(is_over, "shared memory");
@@ -218,7 +216,7 @@ void SharedRegion::permit(bool writes, const layout::Range& part) const {
 }
 
 void SharedRegion::begin_read() {
-  memory_->wait(clock_.last_write(), name(), "waiting for the update of");
+  memory_->wait(clock_.last_write(), name(), "waiting for the update of", [this] { return clock_.may_read(); });
   if (compared_ == clock_.last_write())
     return;
   memory_->expect_same(clock_.last_write(), clock_.write_event());
@@ -231,7 +229,8 @@ void SharedRegion::end_read() {
 }
 
 void SharedRegion::begin_write() {
-  memory_->wait(clock_.last_release(), name(), "waiting for the end of all uses of");
+  memory_->wait(clock_.last_release(), name(), "waiting for the end of all uses of",
+                [this] { return clock_.may_write(); });
   permit(true, own_);
 }
 

@@ -71,7 +71,8 @@ private:
   };
 
   std::uint32_t add_region(std::string name);
-  void wait(std::int64_t number, const std::string& region, const char* purpose);
+  template <class MayGoOn>
+  void wait(std::int64_t number, const std::string& region, const char* purpose, MayGoOn&& may_go_on);
   void expect_same(std::int64_t number, const node::Event& own);
 
   std::shared_ptr<Arena> arena_;
