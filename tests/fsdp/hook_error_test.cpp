@@ -25,7 +25,8 @@ std::vector<Action> refused(Training<double>& t, FsdpModule::Phase phase) {
   using Phase = FsdpModule::Phase;
   std::vector<Action> actions;
   if (phase != Phase::resting) {
-    actions.push_back({"pre_forward", [&m] { m.pre_forward(); }});
+    if (phase == Phase::forward) // else a recomputation
+      actions.push_back({"pre_forward", [&m] { m.pre_forward(); }});
     actions.push_back({"pre_backward", [&m] { m.pre_backward(); }});
     actions.push_back({"begin_inference", [&t] { t.context().begin_inference(); }});
     actions.push_back({"in use", [&t] { t.optimizer().step(); }});

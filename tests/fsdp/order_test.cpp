@@ -148,5 +148,31 @@ TEST(Order, CancelForgetsCompletePasses) {
   EXPECT_EQ(visit_all(order, {0, 1}), (Predictions{1, none}));
 }
 
+std::vector<int> rest(std::span<const int> modules) { return {modules.begin(), modules.end()}; }
+
+TEST(Order, UpcomingIsTheRestOfThePass) {
+  Order order;
+  order.expect_first({0, 1, 2});
+  EXPECT_EQ(rest(order.upcoming()), (std::vector<int>{0, 1, 2}));
+  order.visit(0);
+  EXPECT_EQ(rest(order.upcoming()), (std::vector<int>{1, 2}));
+  order.visit(2); // not as recorded
+  EXPECT_TRUE(order.upcoming().empty());
+  EXPECT_FALSE(order.follows());
+}
+
+TEST(Order, AfterAModuleThatDoesNotSayThatItRuns) {
+  Order order;
+  order.expect_first({0, 1, 0, 2});
+  EXPECT_EQ(rest(order.after(0)), (std::vector<int>{1, 0, 2}));
+  EXPECT_EQ(rest(order.after(2)), std::vector<int>{});
+  EXPECT_EQ(rest(order.after(7)), std::vector<int>{});
+  visit_all(order, {0, 1});
+  EXPECT_EQ(rest(order.after(0)), (std::vector<int>{2})); // the second run of 0 is the next one
+  EXPECT_EQ(rest(order.after(1)), (std::vector<int>{0, 2}));
+  visit_all(order, {0, 2});
+  EXPECT_EQ(rest(order.after(0)), (std::vector<int>{1, 0, 2}));
+}
+
 } // namespace
 } // namespace ostraka::fsdp::test

@@ -114,9 +114,9 @@ TEST(SetUpErrors, Modules) {
   expect_error(Status::INVALID_ARGUMENT, [&] { context->add_module("first"); }, {"'first'", "exists"});
   expect_error(Status::INVALID_STATE, [&] { first.build(); }, {"'first'", "twice"});
   FsdpModule& second = context->add_module("second");
+  second.add_parameter({"a", {5}, DType::f64, true});
   expect_error(Status::INVALID_STATE, [&] { context->finalize(); }, {"'second'", "not built"});
   EXPECT_FALSE(context->is_finalized());
-  second.add_parameter({"a", {5}, DType::f64, true});
   second.build();
   context->finalize();
   expect_error(Status::INVALID_STATE, [&] { context->finalize(); }, {"finalised already"});

@@ -40,12 +40,11 @@ void broadcast(Communicator& group, void* data, std::size_t bytes, int root) {
 
 } // namespace
 
-void agree_on_status(Communicator& group, const std::optional<Error>& error) {
-  std::array<std::int64_t, 1> largest{error ? group.size() - group.rank() : 0}; // the lowest failing rank wins
-  maximum(group, largest);
-  if (largest[0] == 0)
-    return;
-  const int root = group.size() - static_cast<int>(largest[0]);
+namespace {
+
+// Throws the error of the lowest failing rank everywhere; `largest` is group.size() - that rank.
+[[noreturn]] void throw_on_all(Communicator& group, std::int64_t largest, const std::optional<Error>& error) {
+  const int root = group.size() - static_cast<int>(largest);
   std::array<std::int64_t, 2> head{};
   std::string text;
   if (group.rank() == root) {
@@ -58,10 +57,36 @@ void agree_on_status(Communicator& group, const std::optional<Error>& error) {
   throw Error(static_cast<Status>(head[0]), text);
 }
 
-void agree_on_value(Communicator& group, std::int64_t value, const std::string& what) {
+// The largest such number is that of the lowest failing rank.
+std::int64_t failure_number(const Communicator& group, const std::optional<Error>& error) {
+  return error ? group.size() - group.rank() : 0;
+}
+
+} // namespace
+
+void agree_on_status(Communicator& group, const std::optional<Error>& error) {
+  std::array<std::int64_t, 1> largest{failure_number(group, error)};
+  maximum(group, largest);
+  if (largest[0] > 0)
+    throw_on_all(group, largest[0], error);
+}
+
+bool agree_on_status(Communicator& group, const std::optional<Error>& error, std::int64_t value) {
+  std::array<std::int64_t, 3> largest{failure_number(group, error), value, ~value}; // ~ reverses the order, see below
+  maximum(group, largest);
+  if (largest[0] > 0)
+    throw_on_all(group, largest[0], error);
+  return largest[1] == ~largest[2];
+}
+
+bool are_equal(Communicator& group, std::int64_t value) {
   std::array<std::int64_t, 2> extremes{value, ~value}; // ~ reverses the order, as - does, and never overflows
   maximum(group, extremes);
-  expect(extremes[0] == ~extremes[1], Status::RANKS_DISAGREE, what, ": the ", group.size(), " ranks of ", group.name(),
+  return extremes[0] == ~extremes[1];
+}
+
+void agree_on_value(Communicator& group, std::int64_t value, const std::string& what) {
+  expect(are_equal(group, value), Status::RANKS_DISAGREE, what, ": the ", group.size(), " ranks of ", group.name(),
          " differ");
 }
 
@@ -69,6 +94,15 @@ std::int64_t largest(Communicator& group, std::int64_t value) {
   std::array<std::int64_t, 1> found{value};
   maximum(group, found);
   return found[0];
+}
+
+std::vector<std::int64_t> from_first_rank(Communicator& group, const std::vector<std::int64_t>& numbers) {
+  auto count = static_cast<std::int64_t>(numbers.size());
+  broadcast(group, &count, sizeof count, 0);
+  std::vector<std::int64_t> result = numbers;
+  result.resize(static_cast<std::size_t>(count));
+  broadcast(group, result.data(), result.size() * sizeof count, 0);
+  return result;
 }
 
 void sum_by_key(Communicator& group, std::int64_t key, std::span<std::int64_t> values) {

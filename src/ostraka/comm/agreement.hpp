@@ -7,12 +7,20 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace ostraka::comm {
 
 /// One failure for all: when any rank passes an error, every rank throws that of the lowest such rank, with the rank in
 /// the message.
 OSTRAKA_API void agree_on_status(Communicator& group, const std::optional<Error>& error);
+
+/// The same; and whether all ranks passed the same `value`, if none passed an error. As much communication.
+OSTRAKA_API bool agree_on_status(Communicator& group, const std::optional<Error>& error, std::int64_t value);
+
+/// Whether all ranks pass the same number.
+OSTRAKA_API bool are_equal(Communicator& group, std::int64_t value);
 
 /// Throws RANKS_DISAGREE on every rank unless all pass the same number; `what` says what was compared.
 OSTRAKA_API void agree_on_value(Communicator& group, std::int64_t value, const std::string& what);
@@ -22,6 +30,9 @@ OSTRAKA_API std::int64_t largest(Communicator& group, std::int64_t value);
 
 /// Replaces `values` by their sums over the ranks that pass the same `key`. All pass equally many.
 OSTRAKA_API void sum_by_key(Communicator& group, std::int64_t key, std::span<std::int64_t> values);
+
+/// The numbers of rank 0, however many, on every rank.
+OSTRAKA_API std::vector<std::int64_t> from_first_rank(Communicator& group, const std::vector<std::int64_t>& numbers);
 
 /// Runs `body` on every rank; when it throws an Error anywhere, all ranks throw that error.
 template <class Body>

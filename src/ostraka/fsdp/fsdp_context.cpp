@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <set>
 
 namespace ostraka::fsdp {
 
@@ -18,6 +18,8 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
          mesh.dims());
   expect(config.gradient_slots >= 1, Status::INVALID_ARGUMENT, "context: expected gradient_slots >= 1, found ",
          config.gradient_slots);
+  expect(!config.prefetch || *config.prefetch >= 0, Status::INVALID_ARGUMENT,
+         "context: expected prefetch >= 0 elements, or none, found ", config.prefetch.value_or(0));
   expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::mean,
          Status::INVALID_ARGUMENT, "context: expected the reduction sum (0) or mean (1), found ",
          static_cast<std::int32_t>(config.reduction));
@@ -37,6 +39,8 @@ std::int64_t hash_of(const ContextConfig& config) {
       .add(config.reduction)
       .add(config.gradient_slots)
       .add(config.broadcast)
+      .add(config.prefetch.value_or(-1))
+      .add(config.unified_stream)
       .add(number(config.main_dtype))
       .add(number(config.compute_dtype))
       .value();
@@ -64,10 +68,11 @@ FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
   RecipePlacements placements = placements_of(config.recipe, mesh->dims(), config.reduction);
   if (mesh->shares_nodes()) // each byte has one writer: what every rank would update is cut among them
     placements.optimizer = layout::Placements(mesh->dims(), layout::shard());
-  resources_ = std::make_shared<Resources>(
-      Resources{std::move(mesh), config, placements, std::move(communicators), arena, std::move(shared),
-                runtime::make_host_compute_stream(), runtime::make_host_queue("gather"),
-                runtime::make_host_queue("reduce"), GradientSlots(arena, config.gradient_slots)});
+  const std::shared_ptr<runtime::Stream> gather = runtime::make_host_queue("gather");
+  const auto reduce = config.unified_stream ? gather : runtime::make_host_queue("reduce");
+  resources_ = std::make_shared<Resources>(Resources{std::move(mesh), config, placements, std::move(communicators),
+                                                     arena, std::move(shared), runtime::make_host_compute_stream(),
+                                                     gather, reduce, GradientSlots(arena, config.gradient_slots)});
 }
 
 FsdpContext::~FsdpContext() {
@@ -83,13 +88,26 @@ FsdpContext::~FsdpContext() {
   resources_->communicators = {};
 }
 
-FsdpModule& FsdpContext::add_module(std::string name) {
+FsdpModule& FsdpContext::add_module(std::string name, FsdpModule* parent) {
   expect(!is_finalized_, Status::INVALID_STATE, "add_module('", name, "'): the context is finalised");
-  expect(!name.empty(), Status::INVALID_ARGUMENT, "add_module: the name is empty");
-  for (const auto& module : modules_)
-    expect(module->name() != name, Status::INVALID_ARGUMENT, "add_module: '", name, "' exists already");
-  modules_.push_back(std::make_unique<FsdpModule>(*this, std::move(name), static_cast<int>(modules_.size())));
+  const int id = tree_.add(name, parent != nullptr ? std::optional(parent->id()) : std::nullopt);
+  modules_.push_back(std::make_unique<FsdpModule>(*this, std::move(name), tree_.full_name(id), parent, id));
+  if (parent != nullptr)
+    parent->children_.push_back(modules_.back().get());
   return *modules_.back();
+}
+
+const FsdpModule* FsdpContext::owner_of(const std::string& parameter) const {
+  const auto owns = [&](const FsdpModule& module, const std::string& prefix) {
+    return parameter.starts_with(prefix) && module.has_parameter(parameter.substr(prefix.size()));
+  };
+  for (const auto& module : modules_)
+    if (owns(*module, module->full_name() + "."))
+      return module.get();
+  for (const auto& module : modules_)
+    if (owns(*module, ""))
+      return module.get();
+  return nullptr;
 }
 
 void FsdpContext::finalize() {
@@ -97,22 +115,21 @@ void FsdpContext::finalize() {
     comm::together(*resources_->communicators.all, [&] {
       expect(!is_finalized_, Status::INVALID_STATE, "finalize: the context is finalised already");
       for (const auto& module : modules_)
-        expect(module->is_built(), Status::INVALID_STATE, "finalize: module '", module->name(), "' is not built");
+        expect(module->is_built() || !module->needs_build_, Status::INVALID_STATE, "finalize: module '",
+               module->full_name(), "' is not built");
+      check_tensor_names();
     });
     check_modules_agree();
     check_or_broadcast_replicas();
   });
+  expect_first_orders();
   communicate([&] {
     comm::together(*resources_->communicators.all, [&] {
       reserve_slots();
-      reserve_gathers();
+      reserve_gathers(tree_.forward(), Hook::pre_forward);
+      reserve_gathers(tree_.backward(), Hook::pre_backward);
     });
   });
-  std::vector<int> order(modules_.size());
-  std::iota(order.begin(), order.end(), 0);
-  forward_order_.expect_first(order);
-  std::reverse(order.begin(), order.end());
-  backward_order_.expect_first(order);
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
       group->weights().end_setup();
@@ -121,19 +138,45 @@ void FsdpContext::finalize() {
   is_finalized_ = true;
 }
 
-// A module and the one gathered ahead, so that steps take nothing from the system.
-void FsdpContext::reserve_gathers() {
-  const auto for_groups = [](const FsdpModule& module, auto&& body) {
-    for (const auto& group : module.groups())
-      body(group->weights());
+// Modules without parameters communicate nothing, so their hooks may be left out.
+void FsdpContext::expect_first_orders() {
+  const auto with_parameters = [&](std::vector<Event> events) {
+    std::erase_if(events, [&](const Event& event) { return modules_[event.module]->groups().empty(); });
+    return events;
   };
-  for (std::size_t m = 0; m < modules_.size(); ++m) {
-    for_groups(*modules_[m], [](Weights& weights) { weights.reserve(); });
-    if (m > 0)
-      for_groups(*modules_[m - 1], [](Weights& weights) { weights.give_back(); });
+  forward_.expect_first(with_parameters(tree_.forward()));
+  backward_.expect_first(with_parameters(tree_.backward()));
+  elements_.clear();
+  for (const auto& module : modules_)
+    elements_.push_back(module->elements());
+}
+
+// What is whole at the same time in a pass as it is expected, so that steps take nothing from the system.
+void FsdpContext::reserve_gathers(const std::vector<Event>& events, Hook begin) {
+  const std::vector<int> order = gathers(events, begin);
+  std::span<const int> upcoming(order);
+  std::vector<char> is_whole(modules_.size(), 0);
+  const auto reserve = [&](int module) {
+    for (const auto& group : modules_[module]->groups())
+      if (is_whole[module] == 0)
+        group->weights().reserve();
+    is_whole[module] = 1;
+  };
+  const auto give_back = [&](int module) {
+    for (const auto& group : modules_[module]->groups())
+      group->weights().give_back();
+    is_whole[module] = 0;
+  };
+  for (const Event& event : events) {
+    if (event.hook == begin) {
+      upcoming = upcoming.subspan(1);
+      reserve(event.module);
+      for (const int next : upcoming.first(modules_ahead(upcoming, elements_, modules_[event.module]->prefetch_)))
+        reserve(next);
+    } else {
+      give_back(event.module);
+    }
   }
-  if (!modules_.empty())
-    for_groups(*modules_.back(), [](Weights& weights) { weights.give_back(); });
 }
 
 void FsdpContext::reserve_slots() {
@@ -148,11 +191,25 @@ void FsdpContext::reserve_slots() {
   resources_->slots.reserve(bytes, groups);
 }
 
-void FsdpContext::check_modules_agree() {
-  Hash names;
+// Tensors are told apart by these names wherever they are kept.
+void FsdpContext::check_tensor_names() const {
+  std::set<std::string> names;
   for (const auto& module : modules_)
-    names.add(module->name());
-  comm::agree_on_value(*resources_->communicators.all, names.value(), "finalize: names and order of the modules");
+    for (const auto& group : module->groups())
+      for (int i = 0; i < group->layout().num_tensors(); ++i)
+        expect(names.insert(group->full_name(i)).second, Status::INVALID_ARGUMENT, "finalize: two parameters are '",
+               group->full_name(i), "'; rename a module or a parameter");
+}
+
+void FsdpContext::check_modules_agree() {
+  Hash names, settings;
+  for (const auto& module : modules_) {
+    names.add(module->full_name()).add(module->is_built());
+    settings.add(module->allows_unused_).add(module->prefetch_.value_or(-1));
+  }
+  comm::Communicator& all = *resources_->communicators.all;
+  comm::agree_on_value(all, names.value(), "finalize: names and order of the modules");
+  comm::agree_on_value(all, settings.value(), "finalize: settings of the modules (allow_unused, prefetch)");
 }
 
 // Ranges that several ranks hold must be equal, or the ranks would train different networks.
@@ -171,163 +228,6 @@ void FsdpContext::check_or_broadcast_replicas() {
                              "finalize: values of the replicated parameter '" + group->full_name(i) +
                                  "' (set the same on every rank, or ask for broadcast)");
     }
-}
-
-// --- the step
-
-void FsdpContext::finish_backward() {
-  require_finalized("finish_backward");
-  expect(!is_in_inference_, Status::INVALID_STATE,
-         "finish_backward: not allowed between begin_inference and end_inference");
-  communicate([&] {
-    for (const auto& module : modules_)
-      if (module->phase() != FsdpModule::Phase::resting)
-        record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() +
-                                                        "' is still in its " + fsdp::name(module->phase()) + " phase"));
-    is_draining_ = true;
-    attempt([&] { drain_step(); });
-    attempt([&] { resources_->compute->wait(resources_->reduce->record()); }); // peers read the slots until then
-    is_draining_ = false;
-    std::optional<Error> failure = std::move(step_failure_);
-    step_failure_.reset();
-    try {
-      comm::agree_on_status(*resources_->communicators.all, failure);
-    } catch (const Error& error) {
-      if (!is_terminal(error)) {
-        end_pass(true);
-        align_clocks();
-      }
-      throw;
-    }
-    end_pass(false);
-  });
-}
-
-// A rank that failed may have counted fewer uses of weights than its peers.
-void FsdpContext::align_clocks() {
-  if (!resources_->mesh->shares_nodes())
-    return;
-  comm::SharedMemory* shared = resources_->shared.get();
-  const std::int64_t latest = comm::largest(*resources_->communicators.all, shared != nullptr ? shared->now() : 0);
-  if (shared != nullptr)
-    shared->advance_to(latest);
-}
-
-// Does what this rank still owes the others: hooks without arithmetic after a failure, reductions of modules whose uses
-// did not all go backward.
-void FsdpContext::drain_step() {
-  if (step_failure_) {
-    for (const auto& module : modules_)
-      for (const auto& group : module->groups())
-        group->zero_grad();        // nothing of this step counts, and nothing may refuse the hooks below
-    while (!open_modules_.empty()) // from the inside out, as on the other ranks
-      if (open_modules_.back()->phase() == FsdpModule::Phase::forward)
-        open_modules_.back()->post_forward();
-      else
-        open_modules_.back()->post_backward();
-    if (!backward_order_.has_started())
-      while (const auto next = forward_order_.next()) {
-        modules_[*next]->pre_forward();
-        modules_[*next]->post_forward();
-      }
-    while (const auto next = backward_order_.next()) {
-      if (modules_[*next]->backward_uses_ == modules_[*next]->forward_uses_)
-        break; // the recorded order does not fit this step
-      modules_[*next]->pre_backward();
-      modules_[*next]->post_backward();
-    }
-  }
-  for (const auto& module : modules_)
-    if (module->backward_uses_ > 0 && module->backward_uses_ < module->forward_uses_) {
-      record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module->name() + "' went forward " +
-                                                      std::to_string(module->forward_uses_) + " times but backward " +
-                                                      std::to_string(module->backward_uses_) +
-                                                      " times; evaluate between begin_inference and end_inference"));
-      module->complete_gradients();
-    }
-}
-
-void FsdpContext::end_pass(bool failed) {
-  open_modules_.clear();
-  for (const auto& module : modules_)
-    module->finish_microbatch();
-  resources_->slots.release_storage();
-  if (failed) {
-    zero_grad();
-    forward_order_.cancel();
-    backward_order_.cancel();
-    return;
-  }
-  if (backward_order_.has_started())
-    forward_order_.finish();
-  else
-    forward_order_.cancel(); // any number of forward passes alone says nothing about the next step
-  backward_order_.finish();
-}
-
-void FsdpContext::end_for_good(const Error& error) {
-  terminal_cause_ = error.what();
-  if (resources_->shared != nullptr && error.status() != Status::TIME_OUT) // peers run into that by themselves
-    resources_->shared->tell_peers(terminal_cause_);
-}
-
-void FsdpContext::fail_step(const std::string& message) {
-  require_finalized("fail_step");
-  record_failure(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
-}
-
-void FsdpContext::record_failure(const Error& error) {
-  if (!step_failure_) // the first cause is the one to report
-    step_failure_ = error;
-}
-
-void FsdpContext::prefetch(Order& order) {
-  if (const auto next = order.next())
-    modules_[*next]->unshard_groups();
-}
-
-void FsdpContext::set_last_microbatch(bool is_last) {
-  require_finalized("set_last_microbatch");
-  is_last_microbatch_ = is_last;
-}
-
-void FsdpContext::zero_grad() {
-  require_finalized("zero_grad");
-  for (const auto& module : modules_)
-    expect(module->backward_uses_ == 0 && module->phase() != FsdpModule::Phase::backward, Status::INVALID_STATE,
-           "zero_grad: module '", module->name(), "' is in a backward pass; call finish_backward first");
-  for (const auto& module : modules_)
-    for (const auto& group : module->groups())
-      group->zero_grad();
-}
-
-// --- inference
-
-void FsdpContext::begin_inference() {
-  require_finalized("begin_inference");
-  expect(!is_in_inference_, Status::INVALID_STATE, "begin_inference: it was called already");
-  for (const auto& module : modules_)
-    module->require_phase(FsdpModule::Phase::resting, "begin_inference");
-  communicate([&] {
-    for (const auto& module : modules_)
-      module->unshard_groups();
-    for (const auto& module : modules_)
-      module->wait_unsharded();
-  });
-  is_in_inference_ = true;
-}
-
-void FsdpContext::end_inference() {
-  expect(is_in_inference_, Status::INVALID_STATE, "end_inference: begin_inference was not called");
-  is_in_inference_ = false;
-  communicate([&] {
-    for (const auto& module : modules_) {
-      module->phase_ = FsdpModule::Phase::resting; // a pass that was broken off is over
-      open_modules_.clear();
-      if (!module->is_pinned_)
-        module->reshard_groups();
-    }
-  });
 }
 
 // --- queries

@@ -7,11 +7,13 @@
 #include <ostraka/base/export.hpp>
 #include <ostraka/buffer/named_state.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
-#include <ostraka/fsdp/order.hpp>
+#include <ostraka/fsdp/module_tree.hpp>
 #include <ostraka/fsdp/resources.hpp>
+#include <ostraka/fsdp/schedule.hpp>
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,27 +41,37 @@ public:
   FsdpContext(const FsdpContext&) = delete;
   FsdpContext& operator=(const FsdpContext&) = delete;
 
-  /// Adds a module; the order of these calls is the expected order of the first forward pass. Local. The reference is
-  /// valid as long as the context.
-  FsdpModule& add_module(std::string name);
+  /// Adds an outermost module; the order of these calls is the expected order of the first forward pass. Local. The
+  /// reference is valid as long as the context. INVALID_ARGUMENT for a name that exists or is empty, INVALID_STATE
+  /// after finalize.
+  FsdpModule& add_module(std::string name) { return add_module(std::move(name), nullptr); }
   /// Ends set-up: all ranks must have built the same modules; replicated weights are compared, or copied from rank 0.
-  /// Collective. RANKS_DISAGREE names the module or parameter that differs; OUT_OF_MEMORY on all ranks when one has no
-  /// room for the gradient slots of a step.
+  /// Collective. RANKS_DISAGREE names the module or parameter that differs; INVALID_ARGUMENT for two tensors of one
+  /// full name; OUT_OF_MEMORY on all ranks when one has no room for the gradient slots of a step.
   void finalize();
 
+  /// The forward pass of this micro-batch is over: forward hooks are recomputations from here. The first pre_backward
+  /// or skip_backward says so, too. Local.
+  void begin_backward();
   /// Ends the backward pass of a micro-batch: waits for all reductions and agrees on the status: when any rank failed,
-  /// all ranks throw that error and all gradients since the last zero_grad are dropped. Collective.
+  /// all ranks throw that error and all gradients since the last zero_grad are dropped. A trainable module that had no
+  /// backward pass although others had one is an error, unless set_allow_unused: then its gradient is zero.
+  /// RANKS_DISAGREE when ranks ran modules in different orders: the context can then only be destroyed. Collective.
   void finish_backward();
+  /// Stands for all hooks and finish_backward of a micro-batch that this rank does not have: takes part in what the
+  /// others communicate, as the order of the last step, or of add_module, tells, with zero gradients. INVALID_STATE
+  /// when hooks of this micro-batch have run. Collective with the hooks of the others.
+  void skip_microbatch();
   /// This rank cannot go on with the present step: skip the remaining hooks and call finish_backward, which takes part
   /// (with zero gradients) in what the other ranks still do, as far as the order of the last step, or of add_module,
-  /// tells. Local.
+  /// tells; what was done without hooks (unshard, reduce_gradients) is not known. Local.
   void fail_step(const std::string& message);
   bool has_failed_step() const { return step_failure_.has_value(); }
 
   /// Whether the next backward pass is the last of its optimizer step (the default). Equal on all ranks. Local.
   void set_last_microbatch(bool is_last);
   bool is_last_microbatch() const { return is_last_microbatch_; }
-  /// The next backward pass starts from zero. Local.
+  /// The next backward pass starts from zero; without it, also after an optimizer step, contributions add up. Local.
   void zero_grad();
 
   /// Between the two, weights are whole on every rank and forward hooks are local, any number per rank. Collective.
@@ -85,14 +97,28 @@ private:
   FsdpContext(buffer::MeshPtr mesh, ContextConfig config);
   void require_finalized(const std::string& operation) const;
   void require_usable() const;
+  FsdpModule& add_module(std::string name, FsdpModule* parent);
+  // The module that has a parameter of this name, full or not; null when there is none.
+  const FsdpModule* owner_of(const std::string& parameter) const;
   void reserve_slots();
   void check_modules_agree();
   void check_or_broadcast_replicas();
+  void check_tensor_names() const;
+  void expect_first_orders();
   void record_failure(const Error& error);
-  void prefetch(Order& order);
+  void prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget);
+  bool has_gone_backward() const;
+  void check_uses();
   void drain_step();
+  void drain(Pass& pass);
+  bool may_run(Event event) const;
+  void run(Event event);
+  void close_modules(bool forward_only);
+  void close(FsdpModule& module);
+  void contribute_zeros();
+  [[noreturn]] void throw_different_orders();
   void align_clocks();
-  void reserve_gathers();
+  void reserve_gathers(const std::vector<Event>& events, Hook begin);
   void end_pass(bool failed);
   void end_for_good(const Error& error);
 
@@ -113,12 +139,16 @@ private:
 
   std::shared_ptr<Resources> resources_;
   std::vector<std::unique_ptr<FsdpModule>> modules_;
-  Order forward_order_;
-  Order backward_order_;
+  ModuleTree tree_;
+  std::vector<std::int64_t> elements_; ///< [module], of whole weights; since finalize
+  Pass forward_{Hook::pre_forward};
+  Pass backward_{Hook::pre_backward};
+  Journal journal_;
   std::vector<FsdpModule*> open_modules_; ///< in their forward or backward phase, the last one opened last
   std::optional<Error> step_failure_;     ///< of this rank, reported by finish_backward
   std::string terminal_cause_;            ///< why nothing but destruction is possible any more
   bool is_finalized_ = false;
+  bool is_backward_ = false; ///< the backward pass of this micro-batch has begun
   bool is_last_microbatch_ = true;
   bool is_in_inference_ = false;
   bool is_draining_ = false;

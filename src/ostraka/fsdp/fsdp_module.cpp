@@ -31,36 +31,94 @@ void give_back_free_memory(const Resources& resources) {
 
 } // namespace
 
-FsdpModule::FsdpModule(FsdpContext& context, std::string name, int id)
-    : context_(context), name_(std::move(name)), id_(id) {}
+FsdpModule::FsdpModule(FsdpContext& context, std::string name, std::string full_name, FsdpModule* parent, int id)
+    : context_(context), name_(std::move(name)), full_name_(std::move(full_name)), parent_(parent), id_(id),
+      prefetch_(context.config().prefetch) {}
 
 // --- set-up
 
+FsdpModule& FsdpModule::add_module(std::string name) { return context_.add_module(std::move(name), this); }
+
+void FsdpModule::check_parameter_name(const std::string& parameter) const {
+  expect(!parameter.empty(), Status::INVALID_ARGUMENT, "module '", full_name_, "': a parameter name is empty");
+  expect(!has_parameter(parameter), Status::INVALID_ARGUMENT, "module '", full_name_, "': parameter '", parameter,
+         "' exists already");
+}
+
 void FsdpModule::add_parameter(ParameterSpec spec) {
-  expect(!is_built_, Status::INVALID_STATE, "module '", name_, "': add_parameter('", spec.name, "') after build");
-  expect(!spec.name.empty(), Status::INVALID_ARGUMENT, "module '", name_, "': a parameter name is empty");
+  expect(!is_built_, Status::INVALID_STATE, "module '", full_name_, "': add_parameter('", spec.name, "') after build");
+  check_not_finalized("add_parameter");
+  check_parameter_name(spec.name);
   expect(spec.dtype == DType::f64 || spec.dtype == DType::f32 || spec.dtype == DType::bf16, Status::TYPE_MISMATCH,
-         "module '", name_, "', parameter '", spec.name, "': expected a storage type of f64, f32 or bf16, found ",
+         "module '", full_name_, "', parameter '", spec.name, "': expected a storage type of f64, f32 or bf16, found ",
          ostraka::name(spec.dtype));
-  const bool exists = std::any_of(declared_.begin(), declared_.end(),
-                                  [&](const ParameterSpec& other) { return other.name == spec.name; });
-  expect(!exists, Status::INVALID_ARGUMENT, "module '", name_, "': parameter '", spec.name, "' exists already");
   layout::numel(spec.shape); // refuses negative extents and overflow here, where the name is known
   declared_.push_back(std::move(spec));
+  needs_build_ = true;
+}
+
+void FsdpModule::tie_parameter(const std::string& parameter, const std::string& existing) {
+  expect(!is_built_, Status::INVALID_STATE, "module '", full_name_, "': tie_parameter('", parameter, "') after build");
+  check_parameter_name(parameter);
+  if (!has_parameter(existing))
+    if (const FsdpModule* owner = context_.owner_of(existing))
+      fail(Status::INVALID_ARGUMENT, "module '", full_name_, "': tie_parameter('", parameter, "', '", existing,
+           "'): owned by module '", owner->full_name_, "'; a tied parameter has one owner");
+  ties_[parameter] = spec(existing).name;
+}
+
+void FsdpModule::set_allow_unused(bool allow) {
+  check_not_finalized("set_allow_unused");
+  allows_unused_ = allow;
+}
+
+void FsdpModule::set_prefetch(std::optional<std::int64_t> elements) {
+  check_not_finalized("set_prefetch");
+  expect(!elements || *elements >= 0, Status::INVALID_ARGUMENT, "set_prefetch of module '", full_name_,
+         "': expected elements >= 0, or none, found ", elements.value_or(0));
+  prefetch_ = elements;
+}
+
+std::int64_t FsdpModule::hash_of(std::size_t parameter) const {
+  if (parameter >= declared_.size())
+    return -1;
+  const ParameterSpec& spec = declared_[parameter];
+  Hash hash;
+  hash.add(spec.name).add(spec.dtype).add(spec.trainable).add(spec.shape.size());
+  for (const std::int64_t extent : spec.shape)
+    hash.add(extent);
+  return hash.value();
+}
+
+// One comparison where all is well; else they are compared one by one, to name the first that differs.
+void FsdpModule::check_ranks_agree() const {
+  comm::Communicator& all = *context_.resources_->communicators.all;
+  Hash hash;
+  hash.add(full_name_);
+  for (std::size_t i = 0; i < declared_.size(); ++i)
+    hash.add(hash_of(i));
+  for (const auto& [tied, existing] : ties_)
+    hash.add(tied).add(existing);
+  if (comm::are_equal(all, hash.value()))
+    return;
+  const std::string what = "build of module '" + full_name_ + "': ";
+  const auto count = static_cast<std::size_t>(comm::largest(all, static_cast<std::int64_t>(declared_.size())));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string text = "nothing";
+    if (i < declared_.size())
+      text = "'" + declared_[i].name + "' " + layout::to_string(declared_[i].shape) + " " +
+             ostraka::name(declared_[i].dtype) + (declared_[i].trainable ? " trainable" : " frozen");
+    comm::agree_on_value(all, hash_of(i), what + "parameter " + std::to_string(i) + " (here " + text + ")");
+  }
+  comm::agree_on_value(all, hash.value(), what + "the module's name, or its tied parameters");
 }
 
 void FsdpModule::build() {
-  expect(!is_built_, Status::INVALID_STATE, "module '", name_, "': build was called twice");
-  Hash hash;
-  hash.add(name_);
-  for (const ParameterSpec& spec : declared_) {
-    hash.add(spec.name).add(spec.dtype).add(spec.trainable).add(spec.shape.size());
-    for (const std::int64_t extent : spec.shape)
-      hash.add(extent);
-  }
+  expect(!is_built_, Status::INVALID_STATE, "module '", full_name_, "': build was called twice");
+  check_not_finalized("build");
   context_.communicate([&] {
     comm::Communicator& all = *context_.resources_->communicators.all;
-    comm::agree_on_value(all, hash.value(), "build of module '" + name_ + "': names, shapes and types of parameters");
+    check_ranks_agree();
     std::vector<std::vector<ParameterSpec>> grouped;
     for (const ParameterSpec& spec : declared_) {
       auto same = std::find_if(grouped.begin(), grouped.end(), [&](const auto& group) {
@@ -76,6 +134,7 @@ void FsdpModule::build() {
         comm::together(all, [&] { groups.push_back(make_group(std::move(specs))); });
     } catch (const Error& error) {
       declared_.clear();
+      ties_.clear();
       groups.clear();
       if (!context_.is_terminal(error)) // together: nobody builds again in memory that others give back
         comm::together(all, [&] { give_back_free_memory(*context_.resources_); });
@@ -87,7 +146,7 @@ void FsdpModule::build() {
 }
 
 std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
-  auto group = std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs));
+  auto group = std::make_shared<ParameterGroup>(context_.resources_, full_name_, std::move(specs));
   const auto require_open = [resources = context_.resources_] {
     expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
   };
@@ -114,79 +173,6 @@ void FsdpModule::set_parameter(const std::string& parameter, const void* data, s
   context_.communicate([&] { place.group->weights().set(place.index, data, count, dtype); });
 }
 
-// --- hooks
-
-void FsdpModule::pre_forward() {
-  context_.require_finalized("pre_forward of module '" + name_ + "'");
-  require_phase(Phase::resting, "pre_forward");
-  expect(!context_.backward_order_.has_started() || context_.is_draining_, Status::INVALID_STATE,
-         "pre_forward of module '", name_,
-         "': a backward pass has begun; call finish_backward after the backward pass of each micro-batch");
-  if (!context_.is_in_inference_)
-    context_.communicate([&] {
-      unshard_groups();
-      wait_unsharded();
-      context_.forward_order_.visit(id_);
-      context_.prefetch(context_.forward_order_);
-      ++forward_uses_;
-    });
-  open(Phase::forward);
-}
-
-void FsdpModule::post_forward() {
-  require_phase(Phase::forward, "post_forward");
-  close();
-  if (!context_.is_in_inference_ && !is_pinned_)
-    context_.communicate([&] { reshard_groups(); });
-}
-
-void FsdpModule::pre_backward() {
-  context_.require_finalized("pre_backward of module '" + name_ + "'");
-  require_phase(Phase::resting, "pre_backward");
-  expect(!context_.is_in_inference_, Status::INVALID_STATE, "pre_backward of module '", name_,
-         "': not allowed between begin_inference and end_inference");
-  expect(backward_uses_ < forward_uses_, Status::INVALID_STATE, "pre_backward of module '", name_,
-         "': it has no forward pass to go back through (", forward_uses_, " forward and ", backward_uses_,
-         " backward passes since the last finish_backward)");
-  for (const auto& group : groups_)
-    group->check_can_accumulate();
-  context_.communicate([&] {
-    unshard_groups();
-    wait_unsharded();
-    context_.backward_order_.visit(id_);
-    context_.prefetch(context_.backward_order_);
-  });
-  open(Phase::backward);
-}
-
-void FsdpModule::post_backward() {
-  require_phase(Phase::backward, "post_backward");
-  close();
-  ++backward_uses_;
-  context_.communicate([&] {
-    if (!is_pinned_)
-      reshard_groups();
-    if (backward_uses_ == forward_uses_)
-      complete_gradients();
-  });
-}
-
-void FsdpModule::unshard() {
-  context_.require_finalized("unshard of module '" + name_ + "'");
-  context_.communicate([&] {
-    unshard_groups();
-    wait_unsharded();
-  });
-  is_pinned_ = true;
-}
-
-void FsdpModule::reshard() {
-  expect(is_pinned_, Status::INVALID_STATE, "reshard of module '", name_, "': it was not unsharded");
-  is_pinned_ = false;
-  if (phase_ == Phase::resting && !context_.is_in_inference_)
-    context_.communicate([&] { reshard_groups(); });
-}
-
 // --- access
 
 const void* FsdpModule::parameter(const std::string& parameter, DType dtype) const {
@@ -201,13 +187,18 @@ const void* FsdpModule::parameter(const std::string& parameter, DType dtype) con
 
 FsdpModule::Gradient FsdpModule::gradient(const std::string& parameter, DType dtype) {
   const auto [group, index] = find(parameter);
-  require_phase(Phase::backward, "gradient");
+  const bool is_unhooked = phase_ != Phase::backward && is_pinned_ && !context_.is_in_inference_;
+  if (!is_unhooked)
+    require_phase(Phase::backward, "gradient");
   expect(group->is_trainable(), Status::INVALID_STATE, "gradient '", group->full_name(index),
          "': the parameter is frozen");
   expect(dtype == group->gradient_dtype(), Status::TYPE_MISMATCH, "gradient '", group->full_name(index), "': taken as ",
          ostraka::name(group->gradient_dtype()), ", asked for ", ostraka::name(dtype));
+  if (is_unhooked)
+    check_can_accumulate(); // as pre_backward does
   ParameterGroup::Gradient place{};
   context_.communicate([&, group = group, index = index] { place = group->gradient(index); });
+  writes_unhooked_ = writes_unhooked_ || is_unhooked;
   return {place.data, place.accumulate ? 1.0 : 0.0};
 }
 
@@ -222,29 +213,41 @@ buffer::TensorRange FsdpModule::main_gradient(const std::string& parameter, DTyp
   return group->main_gradient().tensor_range(index);
 }
 
+bool FsdpModule::has_parameter(const std::string& parameter) const {
+  return ties_.contains(parameter) || std::any_of(declared_.begin(), declared_.end(),
+                                                  [&](const ParameterSpec& spec) { return spec.name == parameter; });
+}
+
 const ParameterSpec& FsdpModule::spec(const std::string& parameter) const {
+  const auto tie = ties_.find(parameter);
+  const std::string& first_name = tie != ties_.end() ? tie->second : parameter;
   const auto found = std::find_if(declared_.begin(), declared_.end(),
-                                  [&](const ParameterSpec& spec) { return spec.name == parameter; });
+                                  [&](const ParameterSpec& spec) { return spec.name == first_name; });
   if (found != declared_.end())
     return *found;
   std::string known;
   for (const ParameterSpec& declared : declared_)
     known += (known.empty() ? "'" : ", '") + declared.name + "'";
-  fail(Status::INVALID_ARGUMENT, "module '", name_, "' has no parameter '", parameter, "'; it has ",
+  fail(Status::INVALID_ARGUMENT, "module '", full_name_, "' has no parameter '", parameter, "'; it has ",
        known.empty() ? "none" : known);
 }
 
 // --- inside
 
 FsdpModule::Place FsdpModule::find(const std::string& parameter) const {
-  spec(parameter); // throws for an unknown name
-  expect(is_built_, Status::INVALID_STATE, "module '", name_, "': parameter '", parameter,
+  const std::string& first_name = spec(parameter).name; // throws for an unknown name
+  expect(is_built_, Status::INVALID_STATE, "module '", full_name_, "': parameter '", parameter,
          "' has no memory before build");
   for (const auto& group : groups_)
     for (std::size_t i = 0; i < group->specs().size(); ++i)
-      if (group->specs()[i].name == parameter)
+      if (group->specs()[i].name == first_name)
         return {group.get(), static_cast<int>(i)};
-  fail(Status::INTERNAL, "module '", name_, "': parameter '", parameter, "' is in no group");
+  fail(Status::INTERNAL, "module '", full_name_, "': parameter '", parameter, "' is in no group");
+}
+
+void FsdpModule::check_not_finalized(const char* operation) const {
+  expect(!context_.is_finalized_, Status::INVALID_STATE, operation, " of module '", full_name_,
+         "': the context is finalised");
 }
 
 void FsdpModule::require_phase(Phase expected, const char* operation) const {
@@ -252,7 +255,7 @@ void FsdpModule::require_phase(Phase expected, const char* operation) const {
                           : phase_ == Phase::backward   ? "call post_backward first"
                           : expected == Phase::backward ? "call pre_backward first"
                                                         : "call pre_forward first";
-  expect(phase_ == expected, Status::INVALID_STATE, operation, " of module '", name_, "': expected the ",
+  expect(phase_ == expected, Status::INVALID_STATE, operation, " of module '", full_name_, "': expected the ",
          fsdp::name(expected), " phase, found ", fsdp::name(phase_), "; ", next_step);
 }
 
@@ -269,54 +272,22 @@ void FsdpModule::close() {
 bool FsdpModule::is_readable() const { return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_; }
 
 void FsdpModule::check_not_in_use(const char* operation) const {
-  expect(!is_readable(), Status::INVALID_STATE, operation, ": the weights of module '", name_, "' are in use (",
+  expect(!is_readable(), Status::INVALID_STATE, operation, ": the weights of module '", full_name_, "' are in use (",
          context_.is_in_inference_ ? "inference"
          : is_pinned_              ? "unshard without reshard"
                                    : fsdp::name(phase_),
          ")");
 }
 
-void FsdpModule::unshard_groups() {
+bool FsdpModule::is_trainable() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->is_trainable(); });
+}
+
+std::int64_t FsdpModule::elements() const {
+  std::int64_t sum = 0;
   for (const auto& group : groups_)
-    group->weights().unshard();
-}
-
-void FsdpModule::wait_unsharded() {
-  for (const auto& group : groups_)
-    group->weights().wait_unsharded();
-}
-
-void FsdpModule::reshard_groups() {
-  for (const auto& group : groups_) {
-    if (group->weights().were_written())
-      context_.record_failure(Error(Status::INVALID_STATE, "weights of '" + group->full_name(0) +
-                                                               "' and its like were written while module '" + name_ +
-                                                               "' was in use; they are read-only"));
-    group->weights().reshard();
-  }
-}
-
-void FsdpModule::complete_gradients() {
-  for (const auto& group : groups_) {
-    if (!group->is_trainable())
-      continue;
-    const auto missing = group->missing_gradients();
-    if (!missing.empty() && !context_.is_draining_)
-      context_.record_failure(Error(Status::INVALID_STATE, "post_backward of module '" + name_ + "': parameter '" +
-                                                               missing.front() +
-                                                               "' got no gradient; ask for it and write it, or "
-                                                               "declare the parameter frozen"));
-    group->reduce_gradient(context_.is_last_microbatch_);
-  }
-}
-
-void FsdpModule::finish_microbatch() {
-  phase_ = Phase::resting;
-  forward_uses_ = backward_uses_ = 0;
-  if (!is_pinned_)
-    reshard_groups(); // gathered ahead, but not used
-  for (const auto& group : groups_)
-    group->finish_reduction();
+    sum += group->layout().payload();
+  return sum;
 }
 
 } // namespace ostraka::fsdp

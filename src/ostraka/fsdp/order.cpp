@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/fsdp/order.hpp>
 
+#include <algorithm>
+
 namespace ostraka::fsdp {
 
 void Order::expect_first(std::vector<int> modules) { recorded_ = std::move(modules); }
@@ -18,6 +20,23 @@ std::optional<int> Order::next() const {
   if (!follows_ || visited_.size() == recorded_.size())
     return std::nullopt;
   return recorded_[visited_.size()];
+}
+
+std::span<const int> Order::upcoming() const {
+  if (!follows_)
+    return {};
+  return std::span(recorded_).subspan(visited_.size());
+}
+
+std::span<const int> Order::after(int module) const {
+  const auto begin = recorded_.begin(), end = recorded_.end();
+  const auto now = begin + static_cast<std::ptrdiff_t>(follows_ ? visited_.size() : 0);
+  auto found = std::find(now, end, module);
+  if (found == end)
+    found = std::find(begin, now, module);
+  if (found == now && (now == end || *now != module))
+    return {};
+  return {found + 1, end};
 }
 
 void Order::finish() {

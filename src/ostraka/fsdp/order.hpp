@@ -5,6 +5,7 @@
 #include <ostraka/base/export.hpp>
 
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace ostraka::fsdp {
@@ -20,6 +21,13 @@ public:
   void visit(int module);
   /// The module that runs next as far as the recorded order tells.
   std::optional<int> next() const;
+  /// All that run until the recorded order ends; empty once a pass has left it. Valid until the next visit.
+  std::span<const int> upcoming() const;
+  /// What the recorded order has behind the next run of `module`, counted from where the pass is now, or else behind
+  /// the first one.
+  std::span<const int> after(int module) const;
+  /// Whether the pass is as recorded so far.
+  bool follows() const { return follows_; }
   /// Ends the pass: what was visited becomes the recorded order, unless nothing was.
   void finish();
   /// Ends the pass and keeps the recorded order (the pass failed).

@@ -34,6 +34,12 @@ struct ContextConfig {
   /// f64, f32 or bf16: in which whole weights are handed out, without a copy where they are stored so; none: f64 for
   /// f64, else f32. Gradients are taken in f64 for f64, else in f32.
   std::optional<DType> compute_dtype;
+  /// Elements of weights that are gathered ahead of use, of modules that do not say otherwise: none: one module; 0:
+  /// nothing; else whole modules until so many are reached.
+  std::optional<std::int64_t> prefetch;
+  /// Gathers and reductions take turns in one queue: slower, but with gradient_slots 1 three modules are in memory at a
+  /// time instead of four.
+  bool unified_stream = false;
 };
 
 } // namespace ostraka::fsdp

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a micro-batch: what a rank still owes the others, one status for all, and a fresh start.
+#include <ostraka/comm/agreement.hpp>
+#include <ostraka/fsdp/fsdp_context.hpp>
+
+#include <algorithm>
+
+namespace ostraka::fsdp {
+
+namespace {
+
+using Phase = FsdpModule::Phase;
+
+} // namespace
+
+void FsdpContext::begin_backward() {
+  require_finalized("begin_backward");
+  expect(!is_in_inference_, Status::INVALID_STATE,
+         "begin_backward: not allowed between begin_inference and end_inference");
+  if (is_backward_)
+    return;
+  for (const auto& module : modules_)
+    module->require_phase(Phase::resting, "begin_backward");
+  is_backward_ = true;
+}
+
+void FsdpContext::finish_backward() {
+  require_finalized("finish_backward");
+  expect(!is_in_inference_, Status::INVALID_STATE,
+         "finish_backward: not allowed between begin_inference and end_inference");
+  communicate([&] {
+    check_uses();
+    is_draining_ = true;
+    attempt([&] { drain_step(); });
+    attempt([&] { resources_->compute->wait(resources_->reduce->record()); }); // peers read the slots until then
+    is_draining_ = false;
+    std::optional<Error> failure = std::move(step_failure_);
+    step_failure_.reset();
+    const Hash order = Hash().add(journal_.hash()).add(has_gone_backward() && is_last_microbatch_);
+    bool is_same_order = true;
+    try {
+      is_same_order = comm::agree_on_status(*resources_->communicators.all, failure, order.value());
+    } catch (const Error& error) {
+      if (!is_terminal(error)) {
+        end_pass(true);
+        align_clocks();
+      }
+      throw;
+    }
+    if (!is_same_order)
+      throw_different_orders();
+    end_pass(false);
+  });
+}
+
+// What was gathered and reduced is other modules' where the sizes fitted, and more may be under way: the end.
+void FsdpContext::throw_different_orders() {
+  const std::string what = "finish_backward: ranks ran modules in different orders";
+  const auto text = [&](std::span<const std::int64_t> rest) {
+    if (rest.empty())
+      return std::string("missing");
+    const Event event = to_event(rest.front());
+    return std::string(name(event.hook)) + " of module '" + modules_[event.module]->full_name() + "'";
+  };
+  try {
+    comm::Communicator& all = *resources_->communicators.all;
+    const std::vector<std::int64_t> first = comm::from_first_rank(all, journal_.events());
+    const std::vector<std::int64_t>& own = journal_.events();
+    const auto same = std::mismatch(own.begin(), own.end(), first.begin(), first.end()).first - own.begin();
+    std::optional<Error> difference;
+    if (own != first)
+      difference.emplace(Status::RANKS_DISAGREE, what + ": hook " + std::to_string(same + 1) +
+                                                     " since the last finish_backward is " +
+                                                     text(std::span(own).subspan(same)) + " here and " +
+                                                     text(std::span(first).subspan(same)) + " on rank 0");
+    comm::agree_on_status(all, difference);
+    fail(Status::RANKS_DISAGREE, what, ", or called set_last_microbatch with different values");
+  } catch (const Error& error) {
+    end_for_good(error);
+    throw;
+  }
+}
+
+// A rank that failed may have counted fewer uses of weights than its peers.
+void FsdpContext::align_clocks() {
+  if (!resources_->mesh->shares_nodes())
+    return;
+  comm::SharedMemory* shared = resources_->shared.get();
+  const std::int64_t latest = comm::largest(*resources_->communicators.all, shared != nullptr ? shared->now() : 0);
+  if (shared != nullptr)
+    shared->advance_to(latest);
+}
+
+bool FsdpContext::has_gone_backward() const {
+  return std::any_of(modules_.begin(), modules_.end(), [](const auto& module) { return module->has_contributed(); });
+}
+
+// Mistakes of this rank, known before it helps the others to an end.
+void FsdpContext::check_uses() {
+  const bool is_training = has_gone_backward();
+  const auto record = [&](const FsdpModule& module, const std::string& text) {
+    record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module.full_name() + "' " + text));
+  };
+  for (const auto& module : modules_) {
+    const int forward = module->forward_uses_, backward = module->backward_uses_;
+    if (module->phase() != Phase::resting)
+      record(*module, std::string("is still in its ") + fsdp::name(module->phase()) + " phase");
+    if (module->writes_unhooked_)
+      record(*module, "has gradients that were written after unshard and not reduced; call reduce_gradients");
+    const bool is_left_out = is_training && module->is_trainable() && !module->allows_unused_;
+    if (module->reductions_ > 0 || !(backward > 0 ? backward < forward : is_left_out))
+      continue;
+    if (forward > 0)
+      record(*module, "went forward " + std::to_string(forward) + " times but backward " + std::to_string(backward) +
+                          " times; evaluate between begin_inference and end_inference" +
+                          (backward > 0 ? "" : ", or allow_unused if its gradient is zero"));
+    else
+      record(*module, "ran neither forward nor backward, so parameter '" + module->declared_.front().name +
+                          "' and its like got no gradient; say allow_unused if all ranks leave it out, freeze it, or "
+                          "call skip_forward and skip_backward on ranks that do not need it");
+  }
+}
+
+// Does what this rank still owes the others: hooks without arithmetic after a failure, reductions of modules whose uses
+// did not all go backward, and of those that nobody used.
+void FsdpContext::drain_step() {
+  if (step_failure_) {
+    for (const auto& module : modules_)
+      for (const auto& group : module->groups())
+        group->zero_grad(); // nothing of this step counts, and nothing may refuse the hooks below
+    if (is_backward_)
+      close_modules(true); // who went backward has forgotten these
+    else
+      drain(forward_);
+    drain(backward_);
+    close_modules(false);
+  }
+  contribute_zeros();
+}
+
+// Runs the hooks that are expected until the end of the pass.
+void FsdpContext::drain(Pass& pass) {
+  if (!pass.follows())
+    close_modules(false);
+  for (auto event = pass.next(); event && may_run(*event); event = pass.next()) {
+    run(*event);
+    if (!pass.follows()) // how modules nest is not known
+      close_modules(false);
+  }
+}
+
+// Else the recorded order does not fit this step.
+bool FsdpContext::may_run(Event event) const {
+  const FsdpModule& module = *modules_[event.module];
+  switch (event.hook) {
+  case Hook::pre_forward:
+    return module.phase() == Phase::resting && (!is_backward_ || module.is_owed());
+  case Hook::post_forward:
+    return module.phase() == Phase::forward;
+  case Hook::pre_backward:
+    return module.phase() == Phase::resting && module.is_owed();
+  case Hook::post_backward:
+    return module.phase() == Phase::backward && !module.is_recomputing_;
+  default:
+    return false;
+  }
+}
+
+void FsdpContext::run(Event event) {
+  FsdpModule& module = *modules_[event.module];
+  switch (event.hook) {
+  case Hook::pre_forward:
+    return module.pre_forward();
+  case Hook::post_forward:
+    return module.post_forward();
+  case Hook::pre_backward:
+    return module.pre_backward();
+  default:
+    return module.post_backward();
+  }
+}
+
+// From the inside out, as on the other ranks.
+void FsdpContext::close_modules(bool forward_only) {
+  const std::vector<FsdpModule*> open = open_modules_;
+  for (auto module = open.rbegin(); module != open.rend(); ++module)
+    if (!forward_only || ((*module)->phase() == Phase::forward && !(*module)->is_recomputing_))
+      close(**module);
+}
+
+void FsdpContext::close(FsdpModule& module) {
+  if (module.is_recomputing_)
+    module.post_forward();
+  if (module.phase() == Phase::forward)
+    module.post_forward();
+  else if (module.phase() == Phase::backward)
+    module.post_backward();
+}
+
+// Modules are in the same order on all ranks, which find the same ones here.
+void FsdpContext::contribute_zeros() {
+  const bool is_training = has_gone_backward();
+  for (const auto& module : modules_) {
+    const bool is_unused =
+        is_training && module->is_trainable() && module->allows_unused_ && !module->has_contributed();
+    const bool is_pending = module->writes_unhooked_ || (module->backward_uses_ > 0 && module->is_owed());
+    if (is_unused)
+      try {
+        module->check_can_accumulate();
+      } catch (const Error& error) { // others may have failed and dropped their gradients: take part all the same
+        record_failure(error);
+        for (const auto& group : module->groups())
+          group->zero_grad();
+      }
+    if (is_unused || is_pending)
+      module->complete_gradients("finish_backward");
+  }
+}
+
+void FsdpContext::end_pass(bool failed) {
+  open_modules_.clear();
+  journal_.clear();
+  for (const auto& module : modules_)
+    module->finish_microbatch();
+  resources_->slots.release_storage();
+  const bool has_gone_backward = backward_.has_started();
+  is_backward_ = false;
+  if (failed) {
+    zero_grad();
+    forward_.cancel();
+    backward_.cancel();
+    return;
+  }
+  if (has_gone_backward)
+    forward_.finish();
+  else
+    forward_.cancel(); // any number of forward passes alone says nothing about the next step
+  backward_.finish();
+}
+
+void FsdpContext::skip_microbatch() {
+  require_finalized("skip_microbatch");
+  expect(!is_in_inference_, Status::INVALID_STATE,
+         "skip_microbatch: not allowed between begin_inference and end_inference");
+  expect(!is_backward_ && !forward_.has_started() && open_modules_.empty() && !has_gone_backward(),
+         Status::INVALID_STATE,
+         "skip_microbatch: hooks of this micro-batch have run; skip the others one by one, or call finish_backward");
+  communicate([&] {
+    is_draining_ = true; // gradients may be missing
+    attempt([&] {
+      drain(forward_);
+      drain(backward_);
+    });
+    is_draining_ = false;
+  });
+  finish_backward();
+}
+
+void FsdpContext::end_for_good(const Error& error) {
+  terminal_cause_ = error.what();
+  if (resources_->shared != nullptr && error.status() != Status::TIME_OUT) // peers run into that by themselves
+    resources_->shared->tell_peers(terminal_cause_);
+}
+
+void FsdpContext::fail_step(const std::string& message) {
+  require_finalized("fail_step");
+  record_failure(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
+}
+
+void FsdpContext::record_failure(const Error& error) {
+  if (!step_failure_) // the first cause is the one to report
+    step_failure_ = error;
+}
+
+void FsdpContext::prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget) {
+  for (const int module : upcoming.first(modules_ahead(upcoming, elements_, budget)))
+    modules_[module]->unshard_groups();
+}
+
+void FsdpContext::set_last_microbatch(bool is_last) {
+  require_finalized("set_last_microbatch");
+  is_last_microbatch_ = is_last;
+}
+
+void FsdpContext::zero_grad() {
+  require_finalized("zero_grad");
+  for (const auto& module : modules_)
+    expect(!module->has_contributed() && !module->writes_unhooked_ && module->phase() != Phase::backward,
+           Status::INVALID_STATE, "zero_grad: module '", module->full_name(),
+           "' is in a backward pass; call finish_backward first");
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      group->zero_grad();
+}
+
+// --- inference
+
+void FsdpContext::begin_inference() {
+  require_finalized("begin_inference");
+  expect(!is_in_inference_, Status::INVALID_STATE, "begin_inference: it was called already");
+  for (const auto& module : modules_)
+    module->require_phase(FsdpModule::Phase::resting, "begin_inference");
+  communicate([&] {
+    for (const auto& module : modules_)
+      module->unshard_groups();
+    for (const auto& module : modules_)
+      module->wait_unsharded();
+  });
+  is_in_inference_ = true;
+}
+
+void FsdpContext::end_inference() {
+  expect(is_in_inference_, Status::INVALID_STATE, "end_inference: begin_inference was not called");
+  is_in_inference_ = false;
+  communicate([&] {
+    for (const auto& module : modules_) {
+      module->phase_ = FsdpModule::Phase::resting; // a pass that was broken off is over
+      open_modules_.clear();
+      if (!module->is_pinned_)
+        module->reshard_groups();
+    }
+  });
+}
+
+} // namespace ostraka::fsdp
