@@ -46,6 +46,9 @@ public:
     config_.recipe = random_.one_in(2) ? Recipe::no_shard : Recipe::zero_3;
     config_.reduction = random_.one_in(2) ? layout::ReduceOp::sum : layout::ReduceOp::mean;
     config_.gradient_slots = random_.from(1, 3);
+    config_.unified_stream = random_.one_in(2);
+    if (random_.one_in(2))
+      config_.prefetch = random_.below(300);
     context_ = FsdpContext::create(mesh, config_);
     modules_.resize(random_.from(1, 6));
     for (std::size_t m = 0; m < modules_.size(); ++m)
@@ -75,7 +78,9 @@ public:
 private:
   void declare(int m) {
     Module& module = modules_[m];
-    module.sharded = &context_->add_module("m" + std::to_string(m));
+    FsdpModule* parent = m > 0 && random_.one_in(3) ? modules_[random_.below(m)].sharded : nullptr;
+    const std::string name = "m" + std::to_string(m);
+    module.sharded = parent != nullptr ? &parent->add_module(name) : &context_->add_module(name);
     for (int p = 0, count = random_.below(5); p < count; ++p) {
       layout::Shape shape(random_.below(4));
       for (std::int64_t& extent : shape)
@@ -119,6 +124,9 @@ private:
     backward_.assign(forward_.rbegin(), forward_.rend());
     if (random_.one_in(4))
       shuffle(backward_);
+    recomputes_.clear();
+    for (std::size_t i = 0; i < backward_.size(); ++i)
+      recomputes_.push_back(random_.one_in(4));
   }
   void shuffle(std::vector<int>& order) {
     for (int i = static_cast<int>(order.size()) - 1; i > 0; --i)
@@ -160,6 +168,21 @@ private:
     }
   }
 
+  /// A rank that does not compute a use, or none; the same everywhere.
+  static int skipping_rank(int m, int time) { return (3 * m + time) % 7 == 0 ? (m + time) % ranks : -1; }
+
+  void use_backward(int m, int time, bool recomputes) {
+    FsdpModule& module = *modules_[m].sharded;
+    if (recomputes) {
+      module.pre_forward();
+      expect_readable(m);
+      module.post_forward();
+    }
+    module.pre_backward();
+    expect_readable(m);
+    write_gradients(m, time, (time + m) % 3 == 0);
+  }
+
   /// The same use on all ranks, added to the dense gradients.
   void add_dense(int m, int time) {
     const double factor = config_.reduction == layout::ReduceOp::mean ? 1.0 / ranks : 1;
@@ -167,7 +190,9 @@ private:
       Parameter& parameter = modules_[m].parameters[p];
       for (std::size_t i = 0; i < parameter.weight.size() && parameter.spec.trainable; ++i)
         for (int r = 0; r < ranks; ++r)
-          parameter.gradient[i] += factor * contribution(r, time, m, static_cast<int>(p), static_cast<std::int64_t>(i));
+          if (r != skipping_rank(m, time))
+            parameter.gradient[i] +=
+                factor * contribution(r, time, m, static_cast<int>(p), static_cast<std::int64_t>(i));
     }
   }
 
@@ -181,16 +206,19 @@ private:
       expect_readable(m);
       modules_[m].sharded->post_forward();
     }
-    for (const int m : backward_) {
+    context_->begin_backward();
+    for (std::size_t k = 0; k < backward_.size(); ++k) {
       if (event++ == stop)
         return false;
-      const int time = ++time_;
-      modules_[m].sharded->pre_backward();
-      expect_readable(m);
-      write_gradients(m, time, (time + m) % 3 == 0);
+      const int m = backward_[k], time = ++time_;
+      const bool skips = rank == skipping_rank(m, time);
+      if (skips && recomputes_[k])
+        modules_[m].sharded->skip_forward();
+      if (!skips)
+        use_backward(m, time, recomputes_[k]);
       if (event++ == stop)
         return false;
-      modules_[m].sharded->post_backward();
+      skips ? modules_[m].sharded->skip_backward() : modules_[m].sharded->post_backward();
       if (is_counted)
         add_dense(m, time);
     }
@@ -240,6 +268,7 @@ private:
   std::shared_ptr<FsdpContext> context_;
   std::vector<Module> modules_;
   std::vector<int> forward_, backward_;
+  std::vector<bool> recomputes_; ///< [use in backward_]
   std::unique_ptr<optim::Optimizer> optimizer_;
   int time_ = 0;
 };

@@ -53,4 +53,43 @@ inline void expect_gradient(const FsdpModule& module, const std::string& name, d
 /// 1 + 2 + ... + ranks.
 inline double sum_of_ranks() { return ranks * (ranks + 1) / 2.0; }
 
+/// Equal layers, each one vector of 8192 elements whose values are its number + 1.
+struct Layers {
+  Layers(const buffer::MeshPtr& mesh, ContextConfig config, int count = 4)
+      : context(FsdpContext::create(mesh, config)) {
+    for (int k = 0; k < count; ++k) {
+      layers.push_back(&with_vectors(context->add_module("layer" + std::to_string(k)), {{"w", size}}));
+      layers.back()->set_parameter("w", constant(size, k + 1).data(), size, DType::f64);
+    }
+    context->finalize();
+  }
+  Layers(std::shared_ptr<FsdpContext> context, std::vector<FsdpModule*> layers)
+      : context(std::move(context)), layers(std::move(layers)) {}
+  Layers(const buffer::MeshPtr& mesh, Recipe recipe) : Layers(mesh, make_config(recipe, layout::ReduceOp::sum)) {}
+
+  static constexpr std::int64_t size = 8192; ///< many pages
+
+  void expect_readable(int k) {
+    const auto* w = static_cast<const double*>(layers[k]->parameter("w", DType::f64));
+    EXPECT_EQ(std::vector<double>(w, w + size), constant(size, k + 1));
+  }
+  void forward_all() {
+    for (FsdpModule* layer : layers)
+      forward(*layer);
+  }
+  void expect_gradients(double expected) {
+    for (const FsdpModule* layer : layers)
+      expect_gradient(*layer, "w", expected);
+  }
+  /// Layers whose weights are gathered, by what they take; nothing where a node shares them.
+  void expect_gathered(int count) {
+    const std::int64_t found = context->memory().transient, layer = size * 8;
+    EXPECT_GE(found, shares_weights() ? 0 : count * layer / sharing_ranks());
+    EXPECT_LT(found, shares_weights() ? 1 : (count + 1) * layer / sharing_ranks());
+  }
+
+  std::shared_ptr<FsdpContext> context;
+  std::vector<FsdpModule*> layers;
+};
+
 } // namespace ostraka::fsdp::test

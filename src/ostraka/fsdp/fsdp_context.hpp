@@ -110,6 +110,7 @@ private:
   bool has_gone_backward() const;
   void check_uses();
   void drain_step();
+  void drain_passes();
   void drain(Pass& pass);
   bool may_run(Event event) const;
   void run(Event event);

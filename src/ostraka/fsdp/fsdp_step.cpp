@@ -130,12 +130,17 @@ void FsdpContext::drain_step() {
         group->zero_grad(); // nothing of this step counts, and nothing may refuse the hooks below
     if (is_backward_)
       close_modules(true); // who went backward has forgotten these
-    else
-      drain(forward_);
-    drain(backward_);
+    drain_passes();
     close_modules(false);
   }
   contribute_zeros();
+}
+
+void FsdpContext::drain_passes() {
+  if (!is_backward_)
+    drain(forward_);
+  is_backward_ = true; // a backward pass may begin with recomputations
+  drain(backward_);
 }
 
 // Runs the hooks that are expected until the end of the pass.
@@ -247,10 +252,7 @@ void FsdpContext::skip_microbatch() {
          "skip_microbatch: hooks of this micro-batch have run; skip the others one by one, or call finish_backward");
   communicate([&] {
     is_draining_ = true; // gradients may be missing
-    attempt([&] {
-      drain(forward_);
-      drain(backward_);
-    });
+    attempt([&] { drain_passes(); });
     is_draining_ = false;
   });
   finish_backward();
