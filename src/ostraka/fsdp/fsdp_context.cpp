@@ -205,11 +205,12 @@ void FsdpContext::check_modules_agree() {
   Hash names, settings;
   for (const auto& module : modules_) {
     names.add(module->full_name()).add(module->is_built());
-    settings.add(module->allows_unused_).add(module->prefetch_.value_or(-1));
+    settings.add(module->allows_unused_).add(module->prefetch_.value_or(-1)).add(module->gradient_divisor_);
   }
   comm::Communicator& all = *resources_->communicators.all;
   comm::agree_on_value(all, names.value(), "finalize: names and order of the modules");
-  comm::agree_on_value(all, settings.value(), "finalize: settings of the modules (allow_unused, prefetch)");
+  comm::agree_on_value(all, settings.value(),
+                       "finalize: settings of the modules (allow_unused, prefetch, gradient divisor)");
 }
 
 // Ranges that several ranks hold must be equal, or the ranks would train different networks.

@@ -3,12 +3,14 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
+#include <ostraka/runtime/region.hpp>
 
 #include <algorithm>
 
 namespace ostraka::fsdp {
 
 void FsdpModule::pre_forward() {
+  const runtime::Region region("fsdp::pre_forward", full_name_);
   context_.require_finalized("pre_forward of module '" + full_name_ + "'");
   if (context_.is_backward_) {
     begin_recomputation();
@@ -27,6 +29,7 @@ void FsdpModule::pre_forward() {
 }
 
 void FsdpModule::post_forward() {
+  const runtime::Region region("fsdp::post_forward", full_name_);
   if (is_recomputing_) {
     end_recomputation();
     return;
@@ -70,6 +73,7 @@ void FsdpModule::end_recomputation() {
 }
 
 void FsdpModule::pre_backward() {
+  const runtime::Region region("fsdp::pre_backward", full_name_);
   context_.require_finalized("pre_backward of module '" + full_name_ + "'");
   require_phase(Phase::resting, "pre_backward");
   expect(!context_.is_in_inference_, Status::INVALID_STATE, "pre_backward of module '", full_name_,
@@ -89,6 +93,7 @@ void FsdpModule::pre_backward() {
 }
 
 void FsdpModule::post_backward() {
+  const runtime::Region region("fsdp::post_backward", full_name_);
   require_phase(Phase::backward, "post_backward");
   expect(!is_recomputing_, Status::INVALID_STATE, "post_backward of module '", full_name_,
          "': it is being recomputed; call post_forward first");
@@ -117,6 +122,7 @@ void FsdpModule::skip_backward() {
 // --- schedules of the caller's own
 
 void FsdpModule::unshard(Ahead ahead) {
+  const runtime::Region region("fsdp::unshard", full_name_);
   context_.require_finalized("unshard of module '" + full_name_ + "'");
   expect(ahead == Ahead::none || ahead == Ahead::forward || ahead == Ahead::backward, Status::INVALID_ARGUMENT,
          "unshard of module '", full_name_, "': expected ahead none (0), forward (1) or backward (2), found ",
@@ -135,6 +141,7 @@ void FsdpModule::unshard(Ahead ahead) {
 }
 
 void FsdpModule::reshard() {
+  const runtime::Region region("fsdp::reshard", full_name_);
   expect(is_pinned_, Status::INVALID_STATE, "reshard of module '", full_name_, "': it was not unsharded");
   expect(!writes_unhooked_, Status::INVALID_STATE, "reshard of module '", full_name_,
          "': gradients were written that are not reduced yet; call reduce_gradients first");
@@ -147,6 +154,7 @@ void FsdpModule::reshard() {
 }
 
 void FsdpModule::reduce_gradients() {
+  const runtime::Region region("fsdp::reduce_gradients", full_name_);
   context_.require_finalized("reduce_gradients of module '" + full_name_ + "'");
   require_phase(Phase::resting, "reduce_gradients");
   expect(!context_.is_in_inference_, Status::INVALID_STATE, "reduce_gradients of module '", full_name_,
@@ -178,6 +186,7 @@ void FsdpModule::check_can_accumulate() const {
 }
 
 void FsdpModule::unshard_groups() {
+  const runtime::Region region("fsdp::gather", full_name_);
   for (const auto& group : groups_)
     group->weights().unshard();
 }
@@ -198,6 +207,7 @@ void FsdpModule::reshard_groups() {
 }
 
 void FsdpModule::complete_gradients(const char* operation) {
+  const runtime::Region region("fsdp::reduce", full_name_);
   const bool may_miss = context_.is_draining_ || allows_unused_ ||
                         (backward_uses_ > 0 && skipped_uses_ == backward_uses_ && reductions_ == 0);
   for (const auto& group : groups_) {

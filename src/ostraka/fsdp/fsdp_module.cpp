@@ -6,6 +6,7 @@
 #include <ostraka/fsdp/fsdp_module.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ostraka::fsdp {
 
@@ -79,6 +80,15 @@ void FsdpModule::set_prefetch(std::optional<std::int64_t> elements) {
   prefetch_ = elements;
 }
 
+void FsdpModule::set_gradient_divisor(double divisor) {
+  check_not_finalized("set_gradient_divisor");
+  expect(std::isfinite(divisor) && divisor > 0, Status::INVALID_ARGUMENT, "set_gradient_divisor of module '",
+         full_name_, "': expected a finite divisor > 0, found ", divisor);
+  gradient_divisor_ = divisor;
+  for (const auto& group : groups_)
+    group->set_gradient_divisor(divisor);
+}
+
 std::int64_t FsdpModule::hash_of(std::size_t parameter) const {
   if (parameter >= declared_.size())
     return -1;
@@ -147,6 +157,7 @@ void FsdpModule::build() {
 
 std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
   auto group = std::make_shared<ParameterGroup>(context_.resources_, full_name_, std::move(specs));
+  group->set_gradient_divisor(gradient_divisor_);
   const auto require_open = [resources = context_.resources_] {
     expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
   };
@@ -162,15 +173,52 @@ std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec
   return group;
 }
 
+void FsdpModule::check_values(const Place& place, std::int64_t count, DType dtype, const char* operation) const {
+  const layout::Shape& shape = place.group->specs()[place.index].shape;
+  const std::string name = place.group->full_name(place.index);
+  expect(count == layout::numel(shape), Status::SHAPE_MISMATCH, operation, ": '", name, "' ", layout::to_string(shape),
+         " has ", layout::numel(shape), " elements, found ", count);
+  expect(dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16, Status::TYPE_MISMATCH, operation, ": '",
+         name, "': expected f64, f32 or bf16 values, found ", ostraka::name(dtype));
+}
+
 void FsdpModule::set_parameter(const std::string& parameter, const void* data, std::int64_t count, DType dtype) {
   const Place place = find(parameter);
   check_not_in_use("set_parameter");
-  const std::int64_t expected = layout::numel(place.group->specs()[place.index].shape);
-  expect(count == expected, Status::SHAPE_MISMATCH, "set_parameter: '", place.group->full_name(place.index), "' ",
-         layout::to_string(place.group->specs()[place.index].shape), " has ", expected, " elements, found ", count);
-  expect(dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16, Status::TYPE_MISMATCH, "set_parameter: '",
-         place.group->full_name(place.index), "': expected f64, f32 or bf16 values, found ", ostraka::name(dtype));
+  check_values(place, count, dtype, "set_parameter");
   context_.communicate([&] { place.group->weights().set(place.index, data, count, dtype); });
+}
+
+void FsdpModule::set_from_root(const std::string& parameter, const void* data, std::int64_t count, DType dtype,
+                               int root) {
+  context_.communicate([&] {
+    comm::Communicator& all = *context_.resources_->communicators.all;
+    std::shared_ptr<memory::Storage> values;
+    std::optional<Place> place;
+    comm::together(all, [&] {
+      place = find(parameter);
+      check_not_in_use("set_from_root");
+      check_values(*place, count, dtype, "set_from_root");
+      expect(root >= 0 && root < all.size(), Status::INVALID_ARGUMENT, "set_from_root: expected a root from 0 to ",
+             all.size() - 1, ", found ", root);
+      expect(data != nullptr || count == 0 || root != all.rank(), Status::INVALID_ARGUMENT,
+             "set_from_root: the data of '", place->group->full_name(place->index), "' is null on the root");
+      values =
+          std::make_shared<memory::Storage>(memory::make_host_arena(), count * size_of(dtype), memory::Kind::other);
+    });
+    const std::string name = place->group->full_name(place->index);
+    comm::agree_on_value(all, Hash().add(name).add(dtype).add(root).value(), "set_from_root of '" + name + "'");
+    if (root == all.rank())
+      std::copy_n(static_cast<const std::byte*>(data), values->bytes(), values->data());
+    all.broadcast(*context_.resources_->compute, {values, 0}, values->bytes(), root);
+    place->group->weights().set(place->index, values->data(), count, dtype);
+  });
+}
+
+void FsdpModule::initialise(const std::string& parameter, const Fill& fill) {
+  const Place place = find(parameter);
+  check_not_in_use("initialise");
+  context_.communicate([&] { place.group->weights().initialise(place.index, fill); });
 }
 
 // --- access

@@ -68,10 +68,22 @@ public:
   /// when negative. Local, until finalize, equal on all ranks.
   void set_prefetch(std::optional<std::int64_t> elements);
 
+  /// Every contribution of this module to its main gradient is divided by `divisor` behind the reduction over ranks.
+  /// Default 1. INVALID_ARGUMENT unless > 0. Local, until finalize, equal on all ranks.
+  void set_gradient_divisor(double divisor);
+
   /// Copies this rank's part of a whole tensor (host memory, C order, `count` elements of `dtype` f64, f32 or bf16).
   /// Every rank passes the same values. Local before finalize; later all ranks call it in the same order, and it may
   /// wait until the others have let the weights go. INVALID_STATE while weights are in use or the module is not built.
   void set_parameter(const std::string& name, const void* data, std::int64_t count, DType dtype);
+
+  /// The same from the values of rank `root` of the mesh; other ranks pass the same `count` and `dtype` and no data.
+  /// Takes memory for the whole tensor meanwhile. Collective. RANKS_DISAGREE when the arguments differ.
+  void set_from_root(const std::string& name, const void* data, std::int64_t count, DType dtype, int root);
+  /// Fills a parameter where it is kept: `fill` writes elements [first, first + count) in the main type and is called
+  /// once for what this rank keeps, if anything. With ContextConfig::broadcast rank 0 may be asked for the whole tensor
+  /// as well. Otherwise as set_parameter; what `fill` throws is passed on, and the values are then unknown.
+  void initialise(const std::string& name, const Fill& fill);
 
   // --- hooks
 
@@ -136,6 +148,7 @@ private:
   std::int64_t hash_of(std::size_t parameter) const;
   void check_ranks_agree() const;
   std::shared_ptr<ParameterGroup> make_group(std::vector<ParameterSpec> specs);
+  void check_values(const Place& place, std::int64_t count, DType dtype, const char* operation) const;
   Place find(const std::string& name) const;
   bool has_parameter(const std::string& name) const;
   void check_not_finalized(const char* operation) const;
@@ -173,6 +186,7 @@ private:
   bool needs_build_ = false;
   bool is_built_ = false;
   bool allows_unused_ = false;
+  double gradient_divisor_ = 1;
   std::optional<std::int64_t> prefetch_; ///< elements to gather ahead; none: one module
 
   Phase phase_ = Phase::resting;

@@ -33,6 +33,16 @@ void InitialValues::keep(int index, const void* data, std::int64_t count, DType 
   }
 }
 
+void InitialValues::keep(int index, const Fill& fill) {
+  if (values_.is_valid()) {
+    const buffer::TensorRange all = values_.tensor_range(index);
+    if (all.count > 0)
+      fill(all.offset, all.count, all.data, dtype_);
+  } else if (!hashes_.empty()) {
+    hashes_[index] = -1; // every element has one owner, so there is nothing to compare but who did this
+  }
+}
+
 void InitialValues::broadcast(const DBuffer& main) const {
   const int ranks = resources_->mesh->size();
   std::vector<comm::Transfer> sends;

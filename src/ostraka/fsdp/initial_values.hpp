@@ -7,10 +7,14 @@
 #include <ostraka/fsdp/resources.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 namespace ostraka::fsdp {
+
+/// Writes elements [first, first + count) of a tensor, C order, to `out`, which is of type `dtype`.
+using Fill = std::function<void(std::int64_t first, std::int64_t count, void* out, DType dtype)>;
 
 class InitialValues {
 public:
@@ -20,6 +24,8 @@ public:
 
   /// This rank was given the whole tensor `index`.
   void keep(int index, const void* data, std::int64_t count, DType dtype);
+  /// This rank was given what writes its part; where rank 0 decides for all, it asks for the whole tensor.
+  void keep(int index, const Fill& fill);
   /// Equal on ranks that were given equal values, once converted to the main type.
   std::int64_t hash(int index) const { return hashes_[static_cast<std::size_t>(index)]; }
   /// main = this rank's part of what rank 0 was given. Collective over the mesh.

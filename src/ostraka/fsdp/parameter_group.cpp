@@ -122,7 +122,8 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
 void ParameterGroup::queue_reduction() {
   runtime::Stream& reduce = *resources_->reduce;
   reduce.wait(resources_->compute->record()); // sees what the caller wrote
-  const bool overwrites = has_persistent_partial() || (!has_gradient_ && gradient_dtype_ == main_dtype());
+  const bool overwrites =
+      gradient_divisor_ == 1 && (has_persistent_partial() || (!has_gradient_ && gradient_dtype_ == main_dtype()));
   if (overwrites) {
     buffer::redistribute(partial_, main_gradient_, reduce, resources_->communicators);
   } else {
@@ -130,12 +131,15 @@ void ParameterGroup::queue_reduction() {
       addend_ = DBuffer(resources_->mesh, resources_->placements.optimizer, layout_, gradient_dtype_,
                         {resources_->arena, Kind::gradients});
     buffer::redistribute(partial_, addend_, reduce, resources_->communicators);
-    if (has_gradient_)
-      buffer::accumulate(1.0, addend_, main_gradient_, reduce);
+    if (!has_gradient_ && gradient_divisor_ != 1)
+      buffer::fill_zero(main_gradient_, reduce);
+    if (has_gradient_ || gradient_divisor_ != 1)
+      buffer::accumulate(1 / gradient_divisor_, addend_, main_gradient_, reduce);
     else
       buffer::cast(addend_, main_gradient_, reduce);
   }
   has_gradient_ = is_reducing_ = true;
+  is_used_ = false;
   if (slot_)
     resources_->slots.release(*slot_, reduce.record());
   slot_.reset();
@@ -153,10 +157,13 @@ buffer::NamedState ParameterGroup::named_state() {
   state.main_weight = weights_->main();
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
-  state.has_gradient = [self] { return self->has_gradient(); };
+  state.has_gradient = [self] { return self->has_gradient() && !self->is_used_; };
   state.check_update = [self] { self->check_not_in_use(); };
   state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
-  state.refresh = [self] { self->communicate([&] { self->weights_->refresh(); }); };
+  state.refresh = [self] {
+    self->is_used_ = self->has_gradient();
+    self->communicate([&] { self->weights_->refresh(); });
+  };
   return state;
 }
 

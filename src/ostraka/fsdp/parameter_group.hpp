@@ -61,6 +61,8 @@ public:
   /// The reductions queued so far are complete.
   void finish_reduction() { is_reducing_ = false; }
   void zero_grad();
+  /// Each contribution is divided by it once it is reduced; > 0.
+  void set_gradient_divisor(double divisor) { gradient_divisor_ = divisor; }
   const buffer::DBuffer& main_gradient() const { return main_gradient_; }
 
   buffer::NamedState named_state();
@@ -89,7 +91,9 @@ private:
   std::vector<char> written_;           ///< per parameter: partial_ holds contributions
   std::vector<char> written_this_pass_; ///< per parameter: in the present micro-batch
   bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
-  bool is_reducing_ = false;            ///< some of them may be in flight
+  double gradient_divisor_ = 1;
+  bool is_used_ = false;     ///< weights were updated since main_gradient_ changed
+  bool is_reducing_ = false; ///< some of them may be in flight
 };
 
 } // namespace ostraka::fsdp

@@ -3,6 +3,7 @@
 #include <ostraka/base/hash.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
+#include <exception>
 #include <utility>
 
 namespace ostraka::fsdp {
@@ -13,6 +14,22 @@ void Weights::set(int index, const void* data, std::int64_t count, DType dtype) 
   refresh();
   if (initial_ != nullptr)
     initial_->keep(index, data, count, dtype);
+}
+
+void Weights::initialise(int index, const Fill& fill) {
+  begin_update();
+  std::exception_ptr failure;
+  try {
+    if (const buffer::TensorRange own = main_.tensor_range(index); own.count > 0)
+      fill(own.offset, own.count, own.data, main_.dtype());
+    if (initial_ != nullptr)
+      initial_->keep(index, fill);
+  } catch (...) {
+    failure = std::current_exception(); // peers wait for the end of this update
+  }
+  refresh();
+  if (failure)
+    std::rethrow_exception(failure);
 }
 
 std::int64_t Weights::replica_hash(int index) const {

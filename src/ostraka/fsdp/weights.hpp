@@ -35,6 +35,9 @@ public:
 
   /// Copies this rank's part of a whole tensor. On shared memory waits until the peers have let the weights go.
   void set(int index, const void* data, std::int64_t count, DType dtype);
+  /// The same from `fill`, which is called once for what this rank has of the tensor, if anything; what it throws
+  /// reaches the caller, behind an update of unknown values.
+  void initialise(int index, const Fill& fill);
   /// Before main() changes: waits for whoever still reads what main() is made of.
   virtual void begin_update() = 0;
   /// main() has changed: model weights follow, and whole copies become stale.
