@@ -49,6 +49,12 @@ void FsdpModule::add_parameter(ParameterSpec spec) {
   declared_.push_back(std::move(spec));
 }
 
+void FsdpModule::set_precision(const Precision& precision) {
+  expect(!is_built_, Status::INVALID_STATE, "module '", name_, "': set_precision after build");
+  validate(precision, "module '" + name_ + "'");
+  precision_ = precision;
+}
+
 void FsdpModule::build() {
   expect(!is_built_, Status::INVALID_STATE, "module '", name_, "': build was called twice");
   Hash hash;
@@ -58,6 +64,9 @@ void FsdpModule::build() {
     for (const std::int64_t extent : spec.shape)
       hash.add(extent);
   }
+  const Precision types = precision();
+  for (const std::optional<DType>& dtype : {types.main_dtype, types.compute_dtype, types.reduction_dtype})
+    hash.add(dtype ? static_cast<std::int32_t>(*dtype) : -1);
   context_.communicate([&] {
     comm::Communicator& all = *context_.resources_->communicators.all;
     comm::agree_on_value(all, hash.value(), "build of module '" + name_ + "': names, shapes and types of parameters");
@@ -86,8 +95,17 @@ void FsdpModule::build() {
   });
 }
 
+// What is not set here is the context's.
+Precision FsdpModule::precision() const {
+  const Precision& context = context_.config();
+  const auto or_context = [](std::optional<DType> own, std::optional<DType> other) { return own ? own : other; };
+  return {or_context(precision_.main_dtype, context.main_dtype),
+          or_context(precision_.compute_dtype, context.compute_dtype),
+          or_context(precision_.reduction_dtype, context.reduction_dtype)};
+}
+
 std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
-  auto group = std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs));
+  auto group = std::make_shared<ParameterGroup>(context_.resources_, name_, std::move(specs), precision());
   const auto require_open = [resources = context_.resources_] {
     expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");
   };

@@ -33,6 +33,9 @@ public:
   /// Declares a parameter. Local. INVALID_STATE after build, INVALID_ARGUMENT for a name that exists or is empty,
   /// TYPE_MISMATCH for a type other than f64, f32 and bf16.
   void add_parameter(ParameterSpec spec);
+  /// Types of this module's parameters; what is not set is as the context says. Local, the same on all ranks.
+  /// INVALID_STATE after build, TYPE_MISMATCH for a type that is not possible.
+  void set_precision(const Precision& precision);
   /// Lays out and allocates (zero), grouped by type and trainability in the order of declaration. Collective.
   /// RANKS_DISAGREE when parameters differ between ranks, OUT_OF_MEMORY on all ranks when one has too little; then the
   /// module has no parameters: declare smaller ones, or the same when there is room, and build again.
@@ -89,6 +92,7 @@ private:
     ParameterGroup* group;
     int index;
   };
+  Precision precision() const;
   std::shared_ptr<ParameterGroup> make_group(std::vector<ParameterSpec> specs);
   Place find(const std::string& name) const;
   void require_phase(Phase expected, const char* operation) const;
@@ -106,6 +110,7 @@ private:
   FsdpContext& context_;
   std::string name_;
   int id_;
+  Precision precision_;
   std::vector<ParameterSpec> declared_;
   std::vector<std::shared_ptr<ParameterGroup>> groups_;
   bool is_built_ = false;
