@@ -55,24 +55,53 @@ void for_all(Body&& body) {
 TEST(MeshRecipes, ParityWithPlainTraining) {
   int combination = 0;
   for_all([&](const buffer::MeshPtr& mesh, Recipe recipe) {
-    for (const int micro_batches : {1, 3}) {
-      Options options;
-      options.net = mlp({5, 7, 3});
-      // Pairs of the other factors in turn; each value meets every recipe and mesh in --full.
-      options.config = make_config(recipe, combination % 2 == 0 ? ReduceOp::mean : ReduceOp::sum);
-      options.optimizer.is_adamw = combination / 2 % 2 == 0;
-      ++combination;
-      options.micro_batches = micro_batches;
-      Training<double> training(mesh, options);
-      for (int step = 1; step <= 3; ++step) {
-        training.step();
-        training.expect_equal(1e-12, "step " + std::to_string(step));
+    for (const int micro_batches : {1, 3})
+      for (const bool is_adamw : {false, true}) {
+        Options options;
+        options.net = mlp({5, 7, 3});
+        options.config = make_config(recipe, combination++ / 2 % 2 == 0 ? ReduceOp::mean : ReduceOp::sum);
+        options.optimizer.is_adamw = is_adamw;
+        options.micro_batches = micro_batches;
+        Training<double> training(mesh, options);
+        for (int step = 1; step <= 3; ++step) {
+          training.step();
+          training.expect_equal(1e-12, "step " + std::to_string(step));
+        }
       }
-    }
   });
 }
 
-TEST(MeshRecipes, F32WithMainWeightsOfF64AndBf16) {
+// One linear layer whose data, gradients and steps are short binary fractions: everything is exact, but that weights
+// are handed out rounded to bf16.
+TEST(MeshRecipes, Bf16WeightsAreTheRoundedMainWeights) {
+  for_all([&](const buffer::MeshPtr& mesh, Recipe recipe) {
+    Options options;
+    options.net = mlp({4, 4});
+    options.config = make_config(recipe, ReduceOp::sum);
+    options.storage = DType::bf16;
+    options.rows = 16;
+    options.optimizer.rate = 0.25;
+    options.optimizer.momentum = 0.5;
+    options.optimizer.weight_decay = 0;
+    Training<float> training(mesh, options);
+    const auto rounded = [](Values values) {
+      for (auto& parameter : values)
+        for (double& value : parameter)
+          value = bf16_value(round_to_bf16(value));
+      return values;
+    };
+    const Values seen = rounded(training.plain_weights());
+    training.backward_all();
+    training.optimizer().step();
+    training.plain_step(seen);
+    EXPECT_EQ(whole_main_weights(training.context()), training.plain_weights());
+    const Values expected = rounded(training.plain_weights());
+    EXPECT_EQ(whole_parameter(training.module(0), "weight"), expected[0]);
+    EXPECT_EQ(whole_parameter(training.module(0), "bias"), expected[1]);
+  });
+}
+
+TEST(MeshRecipes, F32WithMainWeightsOfF64) {
   for_all([&](const buffer::MeshPtr& mesh, Recipe recipe) {
     if (recipe == Recipe::no_shard || recipe == Recipe::zero_1)
       return; // hand out the main gradient itself
