@@ -6,7 +6,7 @@ module ostraka_buffer
   use ostraka_arrays
   use ostraka_c
   use ostraka_layout, only: layout_handle, ostraka_layout_t
-  use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
+  use ostraka_mesh, only: check_placements, check_placements_of, mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
   use ostraka_support, only: conclude, decimal, shape_text, to_c_axis, to_c_index, to_c_string
   use ostraka_types
@@ -90,7 +90,7 @@ contains
     integer(int32) :: status
     character(:), allocatable :: text
 
-    call prepare(mesh, placements, status, text)
+    call check_placements_of(mesh, placements, status, text)
     if (status == OSTRAKA_OK) &
       status = c_buffer_create(mesh_handle(mesh), placements, layout_handle(layout), dtype, self%handle)
     call conclude('buffer%create', status, ierr, text)
@@ -109,7 +109,7 @@ contains
     integer(int32) :: status
     character(:), allocatable :: text
 
-    call prepare(mesh, placements, status, text)
+    call check_placements_of(mesh, placements, status, text)
     call to_c_shapes(shapes, extents, c_shapes)
     if (status == OSTRAKA_OK) &
       status = c_buffer_empty(mesh_handle(mesh), placements, size(shapes, kind=int32), c_shapes, dtype, self%handle)
@@ -133,7 +133,7 @@ contains
     integer :: i
     character(:), allocatable :: text, what
 
-    call prepare(mesh, placements, status, text)
+    call check_placements_of(mesh, placements, status, text)
     do i = 1, size(tensors)
       what = tensor_text(int(i, int32))
       call check_contiguous(what, tensors(i), status, text)
@@ -216,32 +216,6 @@ contains
     integer(int32), intent(out), optional :: ierr
 
     call conclude('buffer%destroy', c_buffer_destroy(self%handle), ierr)
-  end subroutine
-
-  !! The start of each create: one placement per mesh axis.
-  subroutine prepare(mesh, placements, status, text)
-    class(ostraka_mesh_t), intent(in) :: mesh
-    type(ostraka_placement_t), intent(in) :: placements(:)
-    integer(int32), intent(out) :: status
-    character(:), allocatable, intent(out) :: text
-    integer(int32) :: dims
-
-    dims = 0
-    status = c_mesh_dims(mesh_handle(mesh), dims)
-    call check_placements(placements, dims, status, text)
-  end subroutine
-
-  !! C reads one placement per mesh axis. `status` tells whether the number of axes could be found.
-  subroutine check_placements(placements, num_axes, status, text)
-    type(ostraka_placement_t), intent(in) :: placements(:)
-    integer(int32), intent(in) :: num_axes
-    integer(int32), intent(inout) :: status
-    character(:), allocatable, intent(out) :: text
-
-    text = ''
-    if (status /= OSTRAKA_OK .or. size(placements) == num_axes) return
-    status = OSTRAKA_INVALID_ARGUMENT
-    text = decimal(size(placements, kind=int64)) // ' placements for ' // decimal(int(num_axes, int64)) // ' mesh axes'
   end subroutine
 
   type(c_ptr) function handle_or_null(buffer)

@@ -51,6 +51,12 @@ module ostraka_c_fsdp
       import
       type(c_ptr), value :: module
     end function
+    integer(c_int32_t) function c_fsdp_module_set_precision(module, main_dtype, compute_dtype, reduction_dtype) &
+      bind(c, name='ostraka_fsdp_module_set_precision')
+      import
+      type(c_ptr), value :: module
+      integer(c_int32_t), value :: main_dtype, compute_dtype, reduction_dtype
+    end function
     integer(c_int32_t) function c_fsdp_module_set_parameter(module, name, dtype, data, count) &
       bind(c, name='ostraka_fsdp_module_set_parameter')
       import

@@ -1,12 +1,12 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Internal: fully sharded data parallelism. Use the module `ostraka`.
 module ostraka_fsdp
-  use, intrinsic :: iso_c_binding, only: c_double, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_c_binding, only: c_double, c_loc, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use ostraka_arrays
   use ostraka_c, only: c_last_error
   use ostraka_c_fsdp
-  use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
+  use ostraka_mesh, only: check_placements_of, mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
   use ostraka_support, only: conclude, from_c_string, to_c_string, type_text
   use ostraka_types
@@ -25,6 +25,7 @@ module ostraka_fsdp
     !! `dtype`: storage type of the weights, OSTRAKA_F64 (default), OSTRAKA_F32 or OSTRAKA_BF16 (then handed out as
     !! real32). `trainable`: default .true., else there is no gradient. Local.
     generic, public :: add_parameter => add_parameter_int32, add_parameter_int64
+    procedure, public :: set_precision
     procedure, public :: build
     procedure, private :: set_parameter_r64, set_parameter_r32
     !! Copies this rank's part of the whole weight: a contiguous real32 or real64 array of the parameter's shape, or a
@@ -80,19 +81,26 @@ contains
   include 'ostraka_fsdp_arrays.inc'
 
   !! Creates a context with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults:
-  !! `recipe` OSTRAKA_ZERO_3 (or OSTRAKA_NO_SHARD), `reduction` of gradients over ranks OSTRAKA_MEAN (or OSTRAKA_SUM),
+  !! `recipe` OSTRAKA_ZERO_3 (or OSTRAKA_NO_SHARD, OSTRAKA_ZERO_1, OSTRAKA_ZERO_2; on two or more axes OSTRAKA_HSDP,
+  !! OSTRAKA_HFSDP, OSTRAKA_ZERO_1_ZERO_2), `reduction` of gradients over ranks OSTRAKA_MEAN (or OSTRAKA_SUM),
   !! `gradient_slots` 2 reductions in flight, `broadcast` .false. (replicated weights are compared, not copied),
   !! `main_dtype` of main weights, gradients and optimizer state: f64 for f64, else f32; `compute_dtype` OSTRAKA_F64 or
-  !! OSTRAKA_F32 in which whole weights are handed out: likewise.
-  subroutine create(self, mesh, recipe, reduction, gradient_slots, broadcast, main_dtype, compute_dtype, ierr)
+  !! OSTRAKA_F32 in which whole weights are handed out, `reduction_dtype` in which gradients are taken: likewise.
+  !! Placements chosen by hand instead of `recipe`, one per axis, all three: `parameter_placements`,
+  !! `gradient_placements` (while micro-batches add up) and `optimizer_placements`.
+  subroutine create(self, mesh, recipe, reduction, gradient_slots, broadcast, main_dtype, compute_dtype, &
+    reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, ierr)
     class(ostraka_fsdp_context_t), intent(out) :: self
     class(ostraka_mesh_t), intent(in) :: mesh
     integer(int32), intent(in), optional :: recipe, reduction, gradient_slots
     logical, intent(in), optional :: broadcast
-    integer(int32), intent(in), optional :: main_dtype, compute_dtype
+    integer(int32), intent(in), optional :: main_dtype, compute_dtype, reduction_dtype
+    type(ostraka_placement_t), intent(in), optional, target, contiguous :: parameter_placements(:), &
+      gradient_placements(:), optimizer_placements(:)
     integer(int32), intent(out), optional :: ierr
     type(c_fsdp_config_t) :: config
     integer(int32) :: status
+    character(:), allocatable :: text
 
     status = c_fsdp_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_FSDP_CONFIG_VERSION)
     if (status == OSTRAKA_OK) then
@@ -102,9 +110,24 @@ contains
       if (present(broadcast)) config%broadcast = merge(1_int32, 0_int32, broadcast)
       if (present(main_dtype)) config%main_dtype = main_dtype
       if (present(compute_dtype)) config%compute_dtype = compute_dtype
-      status = c_fsdp_context_create(mesh_handle(mesh), config, self%handle)
+      if (present(reduction_dtype)) config%reduction_dtype = reduction_dtype
+      call take(parameter_placements, config%parameter_placements)
+      call take(gradient_placements, config%gradient_placements)
+      call take(optimizer_placements, config%optimizer_placements)
     end if
-    call conclude('context%create', status, ierr)
+    if (status == OSTRAKA_OK) status = c_fsdp_context_create(mesh_handle(mesh), config, self%handle)
+    call conclude('context%create', status, ierr, text)
+
+  contains
+
+    subroutine take(placements, address)
+      type(ostraka_placement_t), intent(in), optional, target, contiguous :: placements(:)
+      type(c_ptr), intent(inout) :: address
+
+      if (.not. present(placements) .or. status /= OSTRAKA_OK) return
+      call check_placements_of(mesh, placements, status, text)
+      address = c_loc(placements)
+    end subroutine
   end subroutine
 
   !! Destroys the context and its modules and nulls the handle; the modules' handles are dead. Collective.
@@ -208,6 +231,23 @@ contains
     status = c_memory_report_init_versioned(report, int(c_sizeof(report), int64), OSTRAKA_MEMORY_REPORT_VERSION)
     if (status == OSTRAKA_OK) status = c_fsdp_context_node_memory(self%handle, report)
     call conclude('context%node_memory', status, ierr)
+  end subroutine
+
+  !! Types of this module's parameters; one that is absent is as the context says. Before build, the same on all ranks.
+  !! Local.
+  subroutine set_precision(self, main_dtype, compute_dtype, reduction_dtype, ierr)
+    class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(in), optional :: main_dtype, compute_dtype, reduction_dtype
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: main, compute, reduction
+
+    main = -1
+    compute = -1
+    reduction = -1
+    if (present(main_dtype)) main = main_dtype
+    if (present(compute_dtype)) compute = compute_dtype
+    if (present(reduction_dtype)) reduction = reduction_dtype
+    call conclude('module%set_precision', c_fsdp_module_set_precision(self%handle, main, compute, reduction), ierr)
   end subroutine
 
   !! Lays out and allocates the module's parameters (zero). Collective over the mesh. OSTRAKA_OUT_OF_MEMORY on all ranks

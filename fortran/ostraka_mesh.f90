@@ -6,11 +6,11 @@ module ostraka_mesh
   use ostraka_c
   use ostraka_support, only: conclude, decimal, from_c_axis, to_c_axis, to_c_string, to_c_strings
   use ostraka_types, only: OSTRAKA_INVALID_ARGUMENT, OSTRAKA_KIND_PARTIAL, OSTRAKA_KIND_REPLICATE, &
-    OSTRAKA_KIND_SHARD, OSTRAKA_SUM, ostraka_placement_t
+    OSTRAKA_KIND_SHARD, OSTRAKA_OK, OSTRAKA_SUM, ostraka_placement_t
   implicit none
   private
   public :: ostraka_mesh_t, ostraka_mesh_create, ostraka_partial, ostraka_replicate, ostraka_shard
-  public :: mesh_handle
+  public :: check_placements, check_placements_of, mesh_handle
 
   !! The ranks of a communicator on named axes, outermost first. Assignment copies the handle, not the mesh.
   type :: ostraka_mesh_t
@@ -170,4 +170,31 @@ contains
 
     mesh_handle = mesh%handle
   end function
+
+  !! The start of each create: one placement per mesh axis.
+  subroutine check_placements_of(mesh, placements, status, text)
+    class(ostraka_mesh_t), intent(in) :: mesh
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    integer(int32), intent(out) :: status
+    character(:), allocatable, intent(out) :: text
+    integer(int32) :: dims
+
+    dims = 0
+    status = c_mesh_dims(mesh_handle(mesh), dims)
+    call check_placements(placements, dims, status, text)
+  end subroutine
+
+  !! C reads one placement per mesh axis. `status` tells whether the number of axes could be found.
+  subroutine check_placements(placements, num_axes, status, text)
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    integer(int32), intent(in) :: num_axes
+    integer(int32), intent(inout) :: status
+    character(:), allocatable, intent(out) :: text
+
+    text = ''
+    if (status /= OSTRAKA_OK .or. size(placements) == num_axes) return
+    status = OSTRAKA_INVALID_ARGUMENT
+    text = decimal(size(placements, kind=int64)) // ' placements for ' // decimal(int(num_axes, int64)) // ' mesh axes'
+  end subroutine
+
 end module

@@ -62,7 +62,13 @@ module ostraka_types
 
   !! Recipes of fully sharded data parallelism.
   integer(int32), parameter :: OSTRAKA_NO_SHARD = 0
+  integer(int32), parameter :: OSTRAKA_ZERO_1 = 1
+  integer(int32), parameter :: OSTRAKA_ZERO_2 = 2
   integer(int32), parameter :: OSTRAKA_ZERO_3 = 3
+  !! On meshes of two or more axes, whose innermost axis shards.
+  integer(int32), parameter :: OSTRAKA_HSDP = 4
+  integer(int32), parameter :: OSTRAKA_HFSDP = 5
+  integer(int32), parameter :: OSTRAKA_ZERO_1_ZERO_2 = 6
 
   !! Kinds of memory; a context reports its own in an ostraka_memory_report_t.
   integer(int32), parameter :: OSTRAKA_MEMORY_OTHER = 0
@@ -72,7 +78,7 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_MEMORY_TRANSIENT = 4
 
   !! Versions of the structs below.
-  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 2
+  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 3
   integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 2
   integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
@@ -108,6 +114,11 @@ module ostraka_types
     integer(c_int32_t) :: main_dtype
     integer(c_int32_t) :: compute_dtype
     integer(c_int32_t) :: reserved
+    type(c_ptr) :: parameter_placements
+    type(c_ptr) :: gradient_placements
+    type(c_ptr) :: optimizer_placements
+    integer(c_int32_t) :: reduction_dtype
+    integer(c_int32_t) :: reserved_3
   end type
 
   !! Bytes on this rank: weights at rest, main gradients, moments, gathered weights and gradient slots now and at most;

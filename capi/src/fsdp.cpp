@@ -8,22 +8,48 @@ using ostraka::fsdp::FsdpModule;
 
 namespace {
 
-const ostraka_fsdp_config_t default_config{
-    sizeof(ostraka_fsdp_config_t), OSTRAKA_FSDP_CONFIG_VERSION, OSTRAKA_ZERO_3, OSTRAKA_MEAN, 2, 0, -1, -1, 0};
+const ostraka_fsdp_config_t default_config{sizeof(ostraka_fsdp_config_t),
+                                           OSTRAKA_FSDP_CONFIG_VERSION,
+                                           OSTRAKA_ZERO_3,
+                                           OSTRAKA_MEAN,
+                                           2,
+                                           0,
+                                           -1,
+                                           -1,
+                                           0,
+                                           nullptr,
+                                           nullptr,
+                                           nullptr,
+                                           -1,
+                                           0};
 
 constexpr Versions config_versions{"fsdp config", OSTRAKA_FSDP_CONFIG_VERSION, 32};
 constexpr Versions report_versions{"memory report", OSTRAKA_MEMORY_REPORT_VERSION, 64};
 
-fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config) {
+std::optional<DType> to_choice(std::int32_t dtype) {
+  return dtype == -1 ? std::nullopt : std::optional(to_dtype(dtype));
+}
+
+std::optional<fsdp::RecipePlacements> to_choice(const ostraka_fsdp_config_t& config, int dims) {
+  const bool any = config.parameter_placements != nullptr || config.gradient_placements != nullptr ||
+                   config.optimizer_placements != nullptr;
+  if (!any)
+    return std::nullopt;
+  return fsdp::RecipePlacements{to_placements(config.parameter_placements, dims),
+                                to_placements(config.gradient_placements, dims),
+                                to_placements(config.optimizer_placements, dims)};
+}
+
+fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config, int dims) {
   fsdp::ContextConfig result;
   result.recipe = static_cast<fsdp::Recipe>(config.recipe);
   result.reduction = static_cast<layout::ReduceOp>(config.reduction);
   result.gradient_slots = config.gradient_slots;
   result.broadcast = config.broadcast != 0;
-  if (config.main_dtype != -1)
-    result.main_dtype = to_dtype(config.main_dtype);
-  if (config.compute_dtype != -1)
-    result.compute_dtype = to_dtype(config.compute_dtype);
+  result.placements = to_choice(config, dims);
+  result.main_dtype = to_choice(config.main_dtype);
+  result.compute_dtype = to_choice(config.compute_dtype);
+  result.reduction_dtype = to_choice(config.reduction_dtype);
   return result;
 }
 
@@ -57,9 +83,10 @@ ostraka_status_t ostraka_fsdp_context_create(ostraka_mesh_t mesh, const ostraka_
                                              ostraka_fsdp_context_t* context) {
   return wall(__func__, [&] {
     ostraka_fsdp_context_t& result = output(context, "context");
-    const fsdp::ContextConfig asked = to_config(read(config, default_config, config_versions));
+    const buffer::MeshPtr& on = get(mesh)->mesh;
+    const fsdp::ContextConfig asked = to_config(read(config, default_config, config_versions), on->dims());
     result = make_handle<ostraka_fsdp_context_t>(
-        std::make_shared<ContextObject>(ContextObject{fsdp::FsdpContext::create(get(mesh)->mesh, asked), {}}));
+        std::make_shared<ContextObject>(ContextObject{fsdp::FsdpContext::create(on, asked), {}}));
   });
 }
 
@@ -95,6 +122,13 @@ ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module,
 
 ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module) {
   return wall(__func__, [&] { module_of(module).build(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_set_precision(ostraka_fsdp_module_t module, int32_t main_dtype,
+                                                   int32_t compute_dtype, int32_t reduction_dtype) {
+  return wall(__func__, [&] {
+    module_of(module).set_precision({to_choice(main_dtype), to_choice(compute_dtype), to_choice(reduction_dtype)});
+  });
 }
 
 ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,

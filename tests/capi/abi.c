@@ -24,10 +24,11 @@ static_assert(OSTRAKA_REFERENCE == 0 && OSTRAKA_PLANNED == 1 && OSTRAKA_RAGGED =
 static_assert(OSTRAKA_FLAT == 3 && OSTRAKA_TENSOR_ATOMIC == 4 && OSTRAKA_AUTOMATIC == 5, "policies");
 static_assert(OSTRAKA_ATOM_ELEMENT == 0 && OSTRAKA_ATOM_LAST_DIMS == 1 && OSTRAKA_ATOM_ROW == 2, "atoms");
 static_assert(OSTRAKA_ATOM_BLOCK == 3 && OSTRAKA_ATOM_TENSOR == 4, "atoms");
-static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_3 == 3, "recipes");
+static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_1 == 1 && OSTRAKA_ZERO_2 == 2 && OSTRAKA_ZERO_3 == 3, "recipes");
+static_assert(OSTRAKA_HSDP == 4 && OSTRAKA_HFSDP == 5 && OSTRAKA_ZERO_1_ZERO_2 == 6, "recipes");
 static_assert(OSTRAKA_MEMORY_OTHER == 0 && OSTRAKA_MEMORY_PARAMETERS == 1 && OSTRAKA_MEMORY_GRADIENTS == 2, "memory");
 static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == 3 && OSTRAKA_MEMORY_TRANSIENT == 4, "memory");
-static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 2 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
+static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 3 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
 static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 2, "versions");
 
 static_assert(sizeof(ostraka_placement_t) == 8 && offsetof(ostraka_placement_t, op) == 4, "placement");
@@ -37,13 +38,17 @@ static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents
 static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
 static_assert(sizeof(ostraka_flat_buffer_t) == 8, "handles");
 
-static_assert(sizeof(ostraka_fsdp_config_t) == 40, "fsdp config");
+static_assert(sizeof(ostraka_fsdp_config_t) == 72, "fsdp config");
 static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&
                   offsetof(ostraka_fsdp_config_t, recipe) == 12 && offsetof(ostraka_fsdp_config_t, reduction) == 16 &&
                   offsetof(ostraka_fsdp_config_t, gradient_slots) == 20 &&
                   offsetof(ostraka_fsdp_config_t, broadcast) == 24 &&
                   offsetof(ostraka_fsdp_config_t, main_dtype) == 28 &&
-                  offsetof(ostraka_fsdp_config_t, compute_dtype) == 32,
+                  offsetof(ostraka_fsdp_config_t, compute_dtype) == 32 &&
+                  offsetof(ostraka_fsdp_config_t, parameter_placements) == 40 &&
+                  offsetof(ostraka_fsdp_config_t, gradient_placements) == 48 &&
+                  offsetof(ostraka_fsdp_config_t, optimizer_placements) == 56 &&
+                  offsetof(ostraka_fsdp_config_t, reduction_dtype) == 64,
               "fsdp config");
 static_assert(sizeof(ostraka_adamw_config_t) == 56, "adamw config");
 static_assert(offsetof(ostraka_adamw_config_t, struct_size) == 0 && offsetof(ostraka_adamw_config_t, version) == 8 &&
@@ -71,8 +76,10 @@ static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(os
 void abi_suite(void) {
   ostraka_fsdp_config_t fsdp;
   CHECK_OK(ostraka_fsdp_config_init(&fsdp));
-  CHECK_INT(fsdp.struct_size, 40);
-  CHECK_INT(fsdp.version, 2);
+  CHECK_INT(fsdp.struct_size, 72);
+  CHECK_INT(fsdp.version, 3);
+  CHECK_INT(fsdp.reduction_dtype, -1);
+  CHECK(fsdp.parameter_placements == NULL && fsdp.gradient_placements == NULL && fsdp.optimizer_placements == NULL);
   CHECK_INT(fsdp.compute_dtype, -1);
   CHECK_INT(fsdp.recipe, 3);
   CHECK_INT(fsdp.reduction, 1);

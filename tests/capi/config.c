@@ -69,11 +69,18 @@ static void fsdp_members(ostraka_mesh_t mesh) {
     config.member = value;                                                                                             \
     CHECK_FAILS(ostraka_fsdp_context_create(mesh, &config, &context), status, words);                                  \
   } while (0)
-  MEMBER_REFUSED(recipe, 1, OSTRAKA_INVALID_ARGUMENT, "recipe: expected 0 (no_shard) or 3 (zero_3), found 1");
+  MEMBER_REFUSED(recipe, 7, OSTRAKA_INVALID_ARGUMENT, "found 7");
+  MEMBER_REFUSED(recipe, OSTRAKA_HSDP, OSTRAKA_INVALID_ARGUMENT, "at least two axes");
   MEMBER_REFUSED(reduction, 2, OSTRAKA_INVALID_ARGUMENT, "found 2");
   MEMBER_REFUSED(gradient_slots, 0, OSTRAKA_INVALID_ARGUMENT, "gradient_slots >= 1, found 0");
   MEMBER_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
   MEMBER_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "found bf16");
+  MEMBER_REFUSED(reduction_dtype, OSTRAKA_F16, OSTRAKA_TYPE_MISMATCH, "reduction type of f64, f32 or bf16, found f16");
+  const ostraka_placement_t shard = {OSTRAKA_SHARD, 0}, replicate = {OSTRAKA_REPLICATE, 0};
+  MEMBER_REFUSED(parameter_placements, &shard, OSTRAKA_INVALID_ARGUMENT, "null");
+  config.gradient_placements = &shard;
+  config.optimizer_placements = &replicate;
+  CHECK_FAILS(ostraka_fsdp_context_create(mesh, &config, &context), OSTRAKA_INVALID_ARGUMENT, "shards weights");
   MEMBER_REFUSED(compute_dtype, OSTRAKA_I32, OSTRAKA_TYPE_MISMATCH, "compute type of f64, f32 or bf16, found i32");
   if (check_ranks > 1) { /* one rank alone differs, or is wrong: all get the same answer */
     MEMBER_REFUSED(gradient_slots, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "context: configuration");
@@ -114,12 +121,22 @@ static void sgd_members(ostraka_fsdp_context_t context) {
   CHECK(optimizer == NULL);
 }
 
-static void a_plane_is_not_supported_yet(void) {
+static void placements_by_hand(void) {
   const int32_t sizes[] = {1, check_ranks};
+  const ostraka_placement_t kept[] = {{OSTRAKA_REPLICATE, 0}, {OSTRAKA_SHARD, 0}};
+  const ostraka_placement_t gradient[] = {{OSTRAKA_PARTIAL, OSTRAKA_MEAN}, {OSTRAKA_SHARD, 0}};
+  const ostraka_placement_t wrong[] = {{OSTRAKA_PARTIAL, OSTRAKA_SUM}, {OSTRAKA_SHARD, 0}};
   ostraka_mesh_t plane = NULL;
   ostraka_fsdp_context_t context = NULL;
+  ostraka_fsdp_config_t config;
   CHECK_OK(ostraka_mesh_create(MPI_COMM_WORLD, 2, sizes, NULL, &plane));
-  CHECK_FAILS(ostraka_fsdp_context_create(plane, NULL, &context), OSTRAKA_NOT_SUPPORTED, "one axis");
+  CHECK_OK(ostraka_fsdp_config_init(&config));
+  config.parameter_placements = config.optimizer_placements = kept;
+  config.gradient_placements = wrong;
+  CHECK_FAILS(ostraka_fsdp_context_create(plane, &config, &context), OSTRAKA_INVALID_ARGUMENT, "Partial(sum)");
+  config.gradient_placements = gradient;
+  CHECK_OK(ostraka_fsdp_context_create(plane, &config, &context));
+  CHECK_OK(ostraka_fsdp_context_destroy(&context));
   CHECK_OK(ostraka_mesh_destroy(&plane));
 }
 
@@ -143,7 +160,7 @@ static void report_of_version_1(ostraka_fsdp_context_t context) {
 }
 
 void config_suite(void) {
-  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 2);
+  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3);
   INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1);
   INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1);
   INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
@@ -151,7 +168,7 @@ void config_suite(void) {
   model_t model = make_model();
   ostraka_fsdp_context_t context = NULL;
   ostraka_optimizer_t optimizer = NULL;
-  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 2,
+  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3,
               ostraka_fsdp_context_create(model.mesh, &config, &context));
   USE_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1,
               ostraka_adamw_create(model.context, &config, &optimizer));
@@ -166,7 +183,7 @@ void config_suite(void) {
   fsdp_members(model.mesh);
   adamw_members(model.context);
   sgd_members(model.context);
-  a_plane_is_not_supported_yet();
+  placements_by_hand();
   CHECK_FAILS(ostraka_fsdp_context_create(model.mesh, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'context' is null");
   CHECK_FAILS(ostraka_adamw_create(model.context, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'optimizer' is null");
   CHECK_FAILS(ostraka_sgd_create(model.context, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'optimizer' is null");

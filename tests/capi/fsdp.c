@@ -186,12 +186,17 @@ static void compute_types(void) {
   for (int i = 0; i < 2; ++i) {
     ostraka_fsdp_config_t config;
     CHECK_OK(ostraka_fsdp_config_init(&config));
-    config.compute_dtype = types[i];
+    if (i == 0) /* of all modules; else of one */
+      config.compute_dtype = types[i];
     ostraka_fsdp_context_t context = NULL;
     CHECK_OK(ostraka_fsdp_context_create(mesh, &config, &context));
     ostraka_fsdp_module_t module = add(context, "m");
     CHECK_OK(ostraka_fsdp_module_add_parameter(module, "w", shape, OSTRAKA_BF16, 1));
+    CHECK_FAILS(ostraka_fsdp_module_set_precision(module, -1, OSTRAKA_U8, -1), OSTRAKA_TYPE_MISMATCH, "found u8");
+    if (i == 1)
+      CHECK_OK(ostraka_fsdp_module_set_precision(module, -1, types[i], -1));
     CHECK_OK(ostraka_fsdp_module_build(module));
+    CHECK_FAILS(ostraka_fsdp_module_set_precision(module, -1, -1, -1), OSTRAKA_INVALID_STATE, "after build");
     CHECK_OK(ostraka_fsdp_module_set_parameter(module, "w", OSTRAKA_F64, values, 6));
     CHECK_OK(ostraka_fsdp_context_finalize(context));
     CHECK_OK(ostraka_fsdp_module_unshard(module));

@@ -2,7 +2,7 @@
 // Random exchanges. Both sides of a pair cut its elements differently; the oracle goes element by element: the k-th
 // place of the sender's list goes to the k-th of the receiver's.
 #include "group.hpp"
-#include "mpi_calls.hpp"
+#include "support/mpi_calls.hpp"
 #include "support/rounds.hpp"
 
 #include <algorithm>

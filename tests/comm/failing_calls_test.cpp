@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI calls that return an error, at once or in the middle of an operation, on all ranks alike.
-#include "mpi_calls.hpp"
+#include "support/mpi_calls.hpp"
 #include "oracle.hpp"
 
 #include <functional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines over several nodes where something goes wrong: the ranks of a node hear of it, the others end with an error or
 // a time-out. The last two ranks share a node, and so do the rest.
-#include "mpi_calls.hpp"
+#include "support/mpi_calls.hpp"
 #include "oracle.hpp"
 #include "support/scoped_environment.hpp"
 

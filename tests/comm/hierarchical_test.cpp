@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What only lines over several nodes do: the order of sums, the bytes between nodes, memory that a node shares.
-#include "mpi_calls.hpp"
+#include "support/mpi_calls.hpp"
 #include "oracle.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What larger operations than MPI can count are cut into, seen in the calls that MPI gets. (The results are those of
 // the other tests, which run with limits too.)
-#include "mpi_calls.hpp"
+#include "support/mpi_calls.hpp"
 #include "oracle.hpp"
 
 namespace ostraka::comm::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One communicator, several streams: operations start in call order whatever stream is ready first.
-#include "mpi_calls.hpp"
+#include "support/mpi_calls.hpp"
 #include "oracle.hpp"
 
 #include <optional>

@@ -206,8 +206,22 @@ contains
     call context%create(mesh, gradient_slots=0, ierr=ierr)
     call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__)
     call plane%create(MPI_COMM_WORLD%mpi_val, [num_ranks, 1])
-    call context%create(plane, ierr=ierr)
-    call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__)
+    call context%create(mesh, recipe=OSTRAKA_HSDP, ierr=ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__, 'two axes')
+    call context%create(plane, parameter_placements=[ostraka_shard()], ierr=ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__, '1 placements for 2 mesh axes')
+    call context%create(plane, parameter_placements=[ostraka_replicate(), ostraka_shard()], &
+      gradient_placements=[ostraka_partial(OSTRAKA_MEAN), ostraka_shard()], &
+      optimizer_placements=[ostraka_replicate(), ostraka_replicate()], ierr=ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__, 'shards weights')
+    call context%create(plane, parameter_placements=[ostraka_replicate(), ostraka_shard()], &
+      gradient_placements=[ostraka_partial(OSTRAKA_MEAN), ostraka_shard()], &
+      optimizer_placements=[ostraka_replicate(), ostraka_shard()], ierr=ierr)
+    call expect_status(ierr, OSTRAKA_OK, __LINE__)
+    call context%add_module('layer', layer)
+    call layer%set_precision(main_dtype=OSTRAKA_I32, ierr=ierr)
+    call expect_status(ierr, OSTRAKA_TYPE_MISMATCH, __LINE__, 'main type')
+    call context%destroy()
     call plane%destroy()
 
     if (num_ranks > 1) then  ! what all ranks have to agree on

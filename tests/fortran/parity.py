@@ -120,7 +120,7 @@ def compare(headers, fortran, compiler):
         types = structs(prototypes(compiler, fortran / "ostraka_types.f90", folder))
     spelled = {name: (result.replace("char*", "void*"), [arg.replace("char**", "void**") for arg in args])
                for name, (result, args) in c_functions(text).items() if name not in ONLY_IN_C}
-    spelled_structs = {name: [(kind.replace("long*", "void*"), member) for kind, member in members]
+    spelled_structs = {name: [(kind.replace("long*", "void*").replace("ostraka_placement_t*", "void*"), member) for kind, member in members]
                        for name, members in structs(text).items()}
     raw = "".join(path.read_text() for path in sorted(headers.glob("*.h")))
     numbers = {f"OSTRAKA_{RENAMED.get(name, name)}": number

@@ -21,10 +21,25 @@ program training_test
   call compare('adamw', OSTRAKA_ZERO_3, 3)
   call compare('sgd', OSTRAKA_NO_SHARD, 3)
   call compare('adamw', OSTRAKA_NO_SHARD, 1)
+  call compare('sgd', OSTRAKA_ZERO_1, 3)
+  call compare('adamw', OSTRAKA_ZERO_2, 3)
   call mesh%destroy()
+  call on_a_plane()
   call finish()
 
 contains
+
+  subroutine on_a_plane()
+    integer(int32) :: outer
+
+    outer = merge(2, 1, mod(num_ranks, 2) == 0)
+    call mesh%create(MPI_COMM_WORLD%mpi_val, sizes=[outer, int(num_ranks, int32) / outer])
+    call compare('sgd', OSTRAKA_HSDP, 3)
+    call compare('adamw', OSTRAKA_HFSDP, 3)
+    call compare('adamw', OSTRAKA_ZERO_1_ZERO_2, 1)
+    call compare('sgd', OSTRAKA_ZERO_3, 3)
+    call mesh%destroy()
+  end subroutine
 
   subroutine compare(optimizer, recipe, batches)
     character(*), intent(in) :: optimizer

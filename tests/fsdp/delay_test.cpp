@@ -213,6 +213,23 @@ TEST(Delay, EveryPlaceOnEveryRank) {
       }
 }
 
+TEST(Delay, EveryPlaceOnAPlane) {
+  const auto plane = make_plane();
+  int number = 0;
+  for (const Recipe recipe : hybrid_recipes)
+    for (int place = 0; place < num_places; ++place)
+      for (int slow = 0; slow < ranks; ++slow, ++number) { // scripts, types and micro-batches in turn
+        Case which;
+        which.recipe = recipe;
+        which.place = static_cast<Place>(place);
+        which.slow_rank = slow;
+        which.micro_batches = 1 + number % 2;
+        which.storage = number % 3 == 0 ? DType::bf16 : DType::f64;
+        for (int k = 0; k < rounds(1) && k < num_scripts; ++k)
+          run(plane, which, all_scripts[(number + k) % num_scripts]);
+      }
+}
+
 TEST(Delay, TypesMicroBatchesSlotsAndFrozenModules) {
   const auto mesh = make_mesh();
   int number = 0;
@@ -232,8 +249,10 @@ TEST(Delay, TypesMicroBatchesSlotsAndFrozenModules) {
 
 // w = 1, g = 1, learning rate 1: an update by two writers would give -1.
 TEST(Delay, OneWriterUpdatesEachByte) {
-  const auto mesh = make_mesh();
-  for (const Recipe recipe : all_recipes) {
+  const auto line = make_mesh(), plane = make_plane();
+  for (int number = 0; number <= static_cast<int>(Recipe::zero_1_zero_2); ++number) {
+    const auto recipe = static_cast<Recipe>(number);
+    const auto& mesh = recipe > Recipe::zero_3 ? plane : line;
     const auto context = FsdpContext::create(mesh, make_config(recipe));
     FsdpModule& module = context->add_module("m");
     module.add_parameter({"w", {1000}, DType::f32, true});

@@ -30,6 +30,13 @@ inline buffer::MeshPtr make_mesh() {
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
 }
 
+/// Two replicas of half of the ranks each, where that is possible, else one.
+inline buffer::MeshPtr make_plane() {
+  setenv("OSTRAKA_CHECK", "1", 1);
+  const int outer = ranks % 2 == 0 ? 2 : 1;
+  return mesh::DeviceMesh::create(MPI_COMM_WORLD, {outer, ranks / outer});
+}
+
 /// Ranks in a row that stand on one node, as the environment says; tests run on one machine.
 inline int ranks_per_node() {
   const char* pieces = std::getenv("OSTRAKA_RANKS_PER_NODE");
@@ -63,7 +70,12 @@ inline ContextConfig make_config(Recipe recipe, layout::ReduceOp reduction = lay
 }
 
 constexpr Recipe all_recipes[] = {Recipe::zero_3, Recipe::no_shard};
-inline const char* text(Recipe recipe) { return recipe == Recipe::zero_3 ? "zero_3" : "no_shard"; }
+/// Those that shard over the innermost of several axes.
+constexpr Recipe hybrid_recipes[] = {Recipe::hsdp, Recipe::hfsdp, Recipe::zero_1_zero_2};
+inline const char* text(Recipe recipe) {
+  constexpr const char* names[] = {"no_shard", "zero_1", "zero_2", "zero_3", "hsdp", "hfsdp", "zero_1_zero_2"};
+  return names[static_cast<int>(recipe)];
+}
 
 /// Whole tensors of main weights from the shards of all ranks, without the library's gathers. Collective.
 inline Values whole_main_weights(const FsdpContext& context) {

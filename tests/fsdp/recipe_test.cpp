@@ -38,8 +38,54 @@ TEST(Recipe, OnePlacementPerAxis) {
             (Placements{partial(ReduceOp::mean), partial(ReduceOp::mean), partial(ReduceOp::mean)}));
 }
 
+TEST(Recipe, TableOfTwoAxes) { // spec 3.3
+  const auto op = ReduceOp::mean;
+  const Placements rr{replicate(), replicate()}, rs{replicate(), shard()}, ss{shard(), shard()},
+      pp{partial(op), partial(op)}, ps{partial(op), shard()};
+  EXPECT_EQ(placements_of(Recipe::no_shard, 2, op), (RecipePlacements{rr, pp, rr}));
+  EXPECT_EQ(placements_of(Recipe::zero_1, 2, op), (RecipePlacements{rr, pp, ss}));
+  EXPECT_EQ(placements_of(Recipe::zero_2, 2, op), (RecipePlacements{rr, ss, ss}));
+  EXPECT_EQ(placements_of(Recipe::zero_3, 2, op), (RecipePlacements{ss, ss, ss}));
+  EXPECT_EQ(placements_of(Recipe::hsdp, 2, op), (RecipePlacements{rs, ps, rs}));
+  EXPECT_EQ(placements_of(Recipe::hfsdp, 2, op), (RecipePlacements{rs, ps, ss}));
+  EXPECT_EQ(placements_of(Recipe::zero_1_zero_2, 2, op), (RecipePlacements{rr, ps, ss}));
+}
+
+TEST(Recipe, OuterAxesOfHybridRecipesReplicate) {
+  const auto op = ReduceOp::sum;
+  EXPECT_EQ(placements_of(Recipe::hsdp, 3, op).parameter, (Placements{replicate(), replicate(), shard()}));
+  EXPECT_EQ(placements_of(Recipe::hsdp, 3, op).gradient, (Placements{partial(op), partial(op), shard()}));
+}
+
+TEST(Recipe, HybridRecipesNeedTwoAxes) {
+  for (const Recipe recipe : {Recipe::hsdp, Recipe::hfsdp, Recipe::zero_1_zero_2})
+    ostraka::test::expect_error(Status::INVALID_ARGUMENT, [&] { placements_of(recipe, 1, ReduceOp::sum); },
+                                {"two axes", "found 1"});
+}
+
+void expect_refused(const RecipePlacements& placements, std::initializer_list<std::string> words) {
+  ostraka::test::expect_error(
+      Status::INVALID_ARGUMENT, [&] { validate(placements, 2, ReduceOp::sum); }, words);
+}
+
+TEST(Recipe, ByHandTheRuleThatIsBrokenIsNamed) {
+  const Placements rr{replicate(), replicate()}, rs{replicate(), shard()}, sr{shard(), replicate()},
+      ss{shard(), shard()}, pp{partial(), partial()}, ps{partial(), shard()};
+  EXPECT_NO_THROW(validate({rs, ps, ss}, 2, ReduceOp::sum));
+  expect_refused({sr, ps, ss}, {"suffix"});
+  expect_refused({{shard()}, ps, ss}, {"expected 2 placements"});
+  expect_refused({ps, ps, ss}, {"axis 0", "weights", "Partial"});
+  expect_refused({rs, ps, ps}, {"axis 0", "optimizer state", "Partial"});
+  expect_refused({ss, ps, rs}, {"axis 0", "shards weights", "optimizer state"});
+  expect_refused({rs, ss, rs}, {"axis 0", "shards gradients", "optimizer state"});
+  expect_refused({rs, {partial(ReduceOp::mean), shard()}, ss}, {"axis 0", "Partial(sum)", "Partial(mean)"});
+  ContextConfig config;
+  config.placements = RecipePlacements{rr, pp, rr};
+  ostraka::test::expect_error(Status::INVALID_ARGUMENT, [&] { placements_of(config, 2); }, {"Partial(mean)"});
+}
+
 TEST(Recipe, UnknownNumber) {
-  for (const int number : {-1, 1, 2, 4, 99})
+  for (const int number : {-1, 7, 99})
     ostraka::test::expect_error(Status::INVALID_ARGUMENT,
                                 [&] { placements_of(static_cast<Recipe>(number), 1, ReduceOp::sum); },
                                 {"recipe", std::to_string(number)});

@@ -260,17 +260,17 @@ TEST(Memory, ReportByKind) {
     Training<double> training(mesh, make_options(recipe, 2));
     const bool is_sharded = recipe == Recipe::zero_3;
     const std::int64_t elements = 2 * (24 * 24 + 24), shards = is_sharded || cuts_updates() ? ranks : 1;
-    // no_shard has whole weights at rest: where nodes share memory, a copy per node beside the parts that are updated.
-    const std::int64_t copy = !is_sharded && cuts_updates() && !shares_weights() ? elements * 8 / sharing_ranks() : 0;
+    // no_shard has whole weights at rest: where nodes share memory, a copy per node.
+    const std::int64_t copies = is_sharded ? ranks : cuts_updates() ? sharing_ranks() : 1;
     const auto expect_about = [&](std::int64_t bytes, std::int64_t expected) {
       EXPECT_GE(bytes, expected);
       EXPECT_LE(bytes, expected + 2 * 2 * (16 + 2 * 64 + 64)); // padding and rounding of at most two buffers a layer
     };
-    expect_about(training.context().memory().parameters, elements * 8 / shards + copy);
+    expect_about(training.context().memory().parameters, elements * 8 / copies);
     EXPECT_EQ(training.context().memory().optimizer_state, 0);
     training.step();
     const MemoryReport report = training.context().memory();
-    expect_about(report.parameters, elements * 8 / shards + copy);
+    expect_about(report.parameters, elements * 8 / copies);
     expect_about(report.gradients, elements * 8 / (is_sharded ? ranks : 1));
     expect_about(report.optimizer_state, elements * 2 * 8 / shards);
     EXPECT_EQ(report.num_elements, elements);

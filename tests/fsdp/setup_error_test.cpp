@@ -52,7 +52,7 @@ TEST(SetUpErrors, Configurations) {
     expect_error(
         status, [&] { FsdpContext::create(mesh, config); }, parts);
   };
-  refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.recipe = static_cast<Recipe>(1); }, {"recipe"});
+  refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.recipe = static_cast<Recipe>(7); }, {"recipe"});
   refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.gradient_slots = 0; }, {"gradient_slots", "0"});
   refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.gradient_slots = -3; }, {"gradient_slots", "-3"});
   refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.reduction = static_cast<layout::ReduceOp>(7); },
@@ -91,9 +91,18 @@ TEST(SetUpErrors, RanksWithDifferentConfigurations) {
   refuses([](auto& c) { c.main_dtype = DType::f64; });
 }
 
-TEST(SetUpErrors, MeshesOfSeveralAxesComeLater) {
+TEST(SetUpErrors, HybridRecipesNeedTwoAxes) {
+  const auto mesh = make_mesh();
+  expect_error(Status::INVALID_ARGUMENT, [&] { FsdpContext::create(mesh, make_config(Recipe::hsdp)); },
+               {"hsdp", "two axes", "found 1"});
+}
+
+TEST(SetUpErrors, PlacementsByHandBreakARule) {
   const auto mesh = mesh::DeviceMesh::create(MPI_COMM_WORLD, {1, ranks});
-  expect_error(Status::NOT_SUPPORTED, [&] { FsdpContext::create(mesh); }, {"one axis", "2"});
+  ContextConfig config = make_config(Recipe::zero_3);
+  config.placements = placements_of(Recipe::hsdp, 2, layout::ReduceOp::mean);
+  config.placements->parameter = {layout::shard(), layout::shard()};
+  expect_error(Status::INVALID_ARGUMENT, [&] { FsdpContext::create(mesh, config); }, {"axis 0", "optimizer state"});
 }
 
 TEST(SetUpErrors, NoShardHandsOutTheMainGradient) {

@@ -22,13 +22,13 @@
 extern "C" {
 #endif
 
-#define OSTRAKA_FSDP_CONFIG_VERSION 2
+#define OSTRAKA_FSDP_CONFIG_VERSION 3
 
 /* Fill it with ostraka_fsdp_config_init, then change members. Grows only at the end. */
 typedef struct {
   int64_t struct_size;    /* bytes of the struct that the caller was compiled with */
   int32_t version;        /* OSTRAKA_FSDP_CONFIG_VERSION */
-  int32_t recipe;         /* OSTRAKA_ZERO_3 (default) or OSTRAKA_NO_SHARD */
+  int32_t recipe;         /* OSTRAKA_ZERO_3 (default), OSTRAKA_NO_SHARD, ... */
   int32_t reduction;      /* of gradients over ranks: OSTRAKA_MEAN (default) or OSTRAKA_SUM */
   int32_t gradient_slots; /* reductions in flight before a producer waits; >= 1, default 2 */
   int32_t broadcast;      /* 1: finalize copies replicated weights from the first replica; 0 (default): it compares */
@@ -36,6 +36,14 @@ typedef struct {
   /* Since version 2. */
   int32_t compute_dtype; /* F64, F32 or BF16, of the weights handed out; -1 (default): F64 for F64, else F32 */
   int32_t reserved;
+  /* Since version 3. Placements chosen by hand instead of `recipe`: lists with one entry per mesh axis, all three or
+   * none (NULL, the default). Shard axes are a suffix of each; weights and optimizer state are not PARTIAL; PARTIAL
+   * gradients wait for `reduction`; an axis that shards weights or gradients shards optimizer state. */
+  const ostraka_placement_t* parameter_placements;
+  const ostraka_placement_t* gradient_placements; /* while micro-batches add up */
+  const ostraka_placement_t* optimizer_placements;
+  int32_t reduction_dtype; /* F64, F32 or BF16, in which gradients are taken; -1 (default): F64 for F64, else F32 */
+  int32_t reserved_3;
 } ostraka_fsdp_config_t;
 
 /* Sets the defaults of the version that the caller was compiled with; a newer one than the library's is refused. */
@@ -70,6 +78,11 @@ ostraka_status_t ostraka_fsdp_context_finalize(ostraka_fsdp_context_t context);
 ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module, const char* name,
                                                    ostraka_shape_t shape, int32_t dtype, int32_t trainable);
 
+/* Types of this module's parameters instead of those of the context's configuration; -1: as that says. Local, before
+ * build, the same on all ranks. TYPE_MISMATCH for a type that is not possible. */
+ostraka_status_t ostraka_fsdp_module_set_precision(ostraka_fsdp_module_t module, int32_t main_dtype,
+                                                   int32_t compute_dtype, int32_t reduction_dtype);
+
 /* Lays out and allocates the module's parameters (zero). Collective over the mesh. OUT_OF_MEMORY on all ranks when one
  * has too little; then the module has no parameters: add smaller ones, or the same when there is room, and build again.
  */
@@ -81,7 +94,9 @@ ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void* data, int64_t count);
 
-/* The hooks. Collective over the mesh, asynchronous: see above. INVALID_STATE in the wrong phase. */
+/* The hooks. Collective over the mesh, asynchronous: see above. INVALID_STATE in the wrong phase, and from
+ * pre_backward when another contribution would be lost: where gradients are reduced further after the last micro-batch
+ * (all recipes but ZERO_2 and ZERO_3), zero_grad comes before the next step. */
 ostraka_status_t ostraka_fsdp_module_pre_forward(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_post_forward(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_pre_backward(ostraka_fsdp_module_t module);

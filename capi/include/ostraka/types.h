@@ -52,7 +52,13 @@ typedef struct {
 
 /* Recipes of fully sharded data parallelism. */
 #define OSTRAKA_NO_SHARD 0 /* weights, gradients and optimizer state whole on every rank; gradients all-reduced */
-#define OSTRAKA_ZERO_3 3   /* weights, gradients and optimizer state sharded */
+#define OSTRAKA_ZERO_1 1   /* main weights and optimizer state sharded over all axes of the mesh */
+#define OSTRAKA_ZERO_2 2   /* and gradients */
+#define OSTRAKA_ZERO_3 3   /* and weights */
+/* On meshes of two or more axes, whose innermost axis shards: */
+#define OSTRAKA_HSDP 4          /* weights, gradients and optimizer state sharded over the innermost axis only */
+#define OSTRAKA_HFSDP 5         /* as HSDP, main weights and optimizer state sharded over all axes */
+#define OSTRAKA_ZERO_1_ZERO_2 6 /* weights whole; main weights and state sharded over all axes, gradients over one */
 
 /* Kinds of memory; a context reports its own by the members of ostraka_memory_report_t with these names. */
 #define OSTRAKA_MEMORY_OTHER 0

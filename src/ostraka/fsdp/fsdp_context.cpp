@@ -13,9 +13,6 @@ namespace ostraka::fsdp {
 namespace {
 
 void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
-  placements_of(config.recipe, mesh.dims(), config.reduction);
-  expect(mesh.dims() == 1, Status::NOT_SUPPORTED, "context: expected a mesh of one axis in this version, found ",
-         mesh.dims());
   expect(config.gradient_slots >= 1, Status::INVALID_ARGUMENT, "context: expected gradient_slots >= 1, found ",
          config.gradient_slots);
   expect(!config.prefetch || *config.prefetch >= 0, Status::INVALID_ARGUMENT,
@@ -23,19 +20,19 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
   expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::mean,
          Status::INVALID_ARGUMENT, "context: expected the reduction sum (0) or mean (1), found ",
          static_cast<std::int32_t>(config.reduction));
-  expect(!config.main_dtype || *config.main_dtype == DType::f64 || *config.main_dtype == DType::f32,
-         Status::TYPE_MISMATCH, "context: expected a main type of f64 or f32, found ",
-         config.main_dtype ? name(*config.main_dtype) : "none");
-  const bool computes = !config.compute_dtype || *config.compute_dtype == DType::f64 ||
-                        *config.compute_dtype == DType::f32 || *config.compute_dtype == DType::bf16;
-  expect(computes, Status::TYPE_MISMATCH, "context: expected a compute type of f64, f32 or bf16, found ",
-         config.compute_dtype ? name(*config.compute_dtype) : "none");
+  placements_of(config, mesh.dims());
+  validate(config, "context");
 }
 
 std::int64_t hash_of(const ContextConfig& config) {
   const auto number = [](std::optional<DType> dtype) { return dtype ? static_cast<std::int32_t>(*dtype) : -1; };
-  return Hash()
-      .add(config.recipe)
+  Hash hash;
+  if (config.placements)
+    for (const auto* list :
+         {&config.placements->parameter, &config.placements->gradient, &config.placements->optimizer})
+      for (const layout::Placement& placement : *list)
+        hash.add(placement.kind);
+  return hash.add(config.recipe)
       .add(config.reduction)
       .add(config.gradient_slots)
       .add(config.broadcast)
@@ -43,7 +40,19 @@ std::int64_t hash_of(const ContextConfig& config) {
       .add(config.unified_stream)
       .add(number(config.main_dtype))
       .add(number(config.compute_dtype))
+      .add(number(config.reduction_dtype))
       .value();
+}
+
+// Of the whole weights: the node's where they rest, else of the ranks of a node that gather together, those on one line
+// of the axis that shards them. Ranks that gather over several axes one after the other have no memory in common.
+std::shared_ptr<comm::SharedMemory> make_shared_memory(const mesh::DeviceMesh& mesh,
+                                                       const layout::Placements& parameter, bool rests_whole) {
+  if (rests_whole)
+    return mesh.make_shared_memory();
+  const bool has_one_axis =
+      std::count_if(parameter.begin(), parameter.end(), [](const auto& p) { return p.is_shard(); }) == 1;
+  return mesh.shares_nodes() && has_one_axis ? mesh.make_shared_memory(mesh.dims() - 1) : nullptr;
 }
 
 } // namespace
@@ -59,20 +68,21 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
 
 FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
   mesh::Communicators communicators = mesh->make_communicators("fsdp context");
+  RecipePlacements placements = placements_of(config, mesh->dims());
+  const bool rests_whole = mesh->shares_nodes() && mesh->nodes_hold_all_parts(placements.parameter);
+  if (rests_whole) // each byte has one writer: what several ranks would update is cut among them
+    placements.optimizer = layout::Placements(mesh->dims(), layout::shard());
   std::shared_ptr<memory::Arena> arena;
   std::shared_ptr<comm::SharedMemory> shared;
   comm::together(*communicators.all, [&] { // one node may have too little
     arena = mesh->make_arena();
-    shared = mesh->make_shared_memory();
+    shared = make_shared_memory(*mesh, placements.parameter, rests_whole);
   });
-  RecipePlacements placements = placements_of(config.recipe, mesh->dims(), config.reduction);
-  if (mesh->shares_nodes()) // each byte has one writer: what every rank would update is cut among them
-    placements.optimizer = layout::Placements(mesh->dims(), layout::shard());
   const std::shared_ptr<runtime::Stream> gather = runtime::make_host_queue("gather");
   const auto reduce = config.unified_stream ? gather : runtime::make_host_queue("reduce");
-  resources_ = std::make_shared<Resources>(Resources{std::move(mesh), config, placements, std::move(communicators),
-                                                     arena, std::move(shared), runtime::make_host_compute_stream(),
-                                                     gather, reduce, GradientSlots(arena, config.gradient_slots)});
+  resources_ = std::make_shared<Resources>(
+      Resources{std::move(mesh), config, placements, std::move(communicators), arena, std::move(shared), rests_whole,
+                runtime::make_host_compute_stream(), gather, reduce, GradientSlots(arena, config.gradient_slots)});
 }
 
 FsdpContext::~FsdpContext() {
@@ -216,10 +226,10 @@ void FsdpContext::check_modules_agree() {
 // Ranges that several ranks hold must be equal, or the ranks would train different networks.
 void FsdpContext::check_or_broadcast_replicas() {
   comm::Communicator& all = *resources_->communicators.all;
-  if (resources_->config.recipe != Recipe::no_shard)
-    return;
   for (const auto& module : modules_)
     for (const auto& group : module->groups()) {
+      if (!group->weights().have_replicas())
+        continue;
       if (resources_->config.broadcast) {
         group->weights().broadcast();
         continue;
@@ -254,8 +264,8 @@ MemoryReport FsdpContext::memory() const {
   report.reserved = arena.reserved();
   if (const comm::SharedMemory* shared = resources_->shared.get(); shared != nullptr) {
     const memory::Usage& gathered = shared->arena()->usage(memory::Kind::transient);
-    report.transient += shared->part_of(gathered.in_use);
-    report.transient_peak += shared->part_of(gathered.peak);
+    report.transient += shared->part_of(gathered.in_use).size();
+    report.transient_peak += shared->part_of(gathered.peak).size();
     report.reserved += shared->populated();
   }
   for (const auto& module : modules_)

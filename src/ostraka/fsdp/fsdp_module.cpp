@@ -109,6 +109,9 @@ void FsdpModule::check_ranks_agree() const {
     hash.add(hash_of(i));
   for (const auto& [tied, existing] : ties_)
     hash.add(tied).add(existing);
+  const Precision types = precision();
+  for (const std::optional<DType>& dtype : {types.main_dtype, types.compute_dtype, types.reduction_dtype})
+    hash.add(dtype ? static_cast<std::int32_t>(*dtype) : -1);
   if (comm::are_equal(all, hash.value()))
     return;
   const std::string what = "build of module '" + full_name_ + "': ";
@@ -120,7 +123,13 @@ void FsdpModule::check_ranks_agree() const {
              ostraka::name(declared_[i].dtype) + (declared_[i].trainable ? " trainable" : " frozen");
     comm::agree_on_value(all, hash_of(i), what + "parameter " + std::to_string(i) + " (here " + text + ")");
   }
-  comm::agree_on_value(all, hash.value(), what + "the module's name, or its tied parameters");
+  comm::agree_on_value(all, hash.value(), what + "the module's name, its types or its tied parameters");
+}
+
+void FsdpModule::set_precision(const Precision& precision) {
+  expect(!is_built_, Status::INVALID_STATE, "module '", full_name_, "': set_precision after build");
+  validate(precision, "module '" + full_name_ + "'");
+  precision_ = precision;
 }
 
 void FsdpModule::build() {
@@ -155,8 +164,17 @@ void FsdpModule::build() {
   });
 }
 
+// What is not set here is the context's.
+Precision FsdpModule::precision() const {
+  const Precision& context = context_.config();
+  const auto or_context = [](std::optional<DType> own, std::optional<DType> other) { return own ? own : other; };
+  return {or_context(precision_.main_dtype, context.main_dtype),
+          or_context(precision_.compute_dtype, context.compute_dtype),
+          or_context(precision_.reduction_dtype, context.reduction_dtype)};
+}
+
 std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
-  auto group = std::make_shared<ParameterGroup>(context_.resources_, full_name_, std::move(specs));
+  auto group = std::make_shared<ParameterGroup>(context_.resources_, full_name_, std::move(specs), precision());
   group->set_gradient_divisor(gradient_divisor_);
   const auto require_open = [resources = context_.resources_] {
     expect(resources->is_open, Status::INVALID_STATE, "optimizer: the context of its parameters is destroyed");

@@ -53,6 +53,9 @@ public:
   /// INVALID_STATE after build, INVALID_ARGUMENT for a name that exists or is empty, for an unknown parameter and for
   /// one that another module owns.
   void tie_parameter(const std::string& name, const std::string& existing);
+  /// Types of this module's parameters; what is not set is as the context says. Local, the same on all ranks.
+  /// INVALID_STATE after build, TYPE_MISMATCH for a type that is not possible.
+  void set_precision(const Precision& precision);
   /// Lays out and allocates (zero), grouped by type and trainability in the order of declaration; not needed without
   /// parameters. Collective. RANKS_DISAGREE names the first parameter that differs between ranks, OUT_OF_MEMORY on all
   /// ranks when one has too little; then the module has no parameters: declare smaller ones, or the same when there is
@@ -147,6 +150,7 @@ private:
   void check_parameter_name(const std::string& name) const;
   std::int64_t hash_of(std::size_t parameter) const;
   void check_ranks_agree() const;
+  Precision precision() const;
   std::shared_ptr<ParameterGroup> make_group(std::vector<ParameterSpec> specs);
   void check_values(const Place& place, std::int64_t count, DType dtype, const char* operation) const;
   Place find(const std::string& name) const;
@@ -180,6 +184,7 @@ private:
   FsdpModule* parent_;
   int id_;
   std::vector<FsdpModule*> children_;
+  Precision precision_;
   std::vector<ParameterSpec> declared_;
   std::map<std::string, std::string> ties_; ///< other names of parameters, and the first one
   std::vector<std::shared_ptr<ParameterGroup>> groups_;

@@ -26,23 +26,21 @@ public:
     const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
     const RecipePlacements& placements = resources_->placements;
     const layout::Placements everywhere(mesh->dims(), layout::replicate());
-    main_ = DBuffer(mesh, placements.optimizer, layout, types.main, {arena, Kind::parameters});
-    model_ = types.main == types.storage
-                 ? main_
-                 : DBuffer(mesh, placements.optimizer, layout, types.storage, {arena, Kind::parameters});
+    resting_ = DBuffer(mesh, placements.parameter, layout, types.storage, {arena, Kind::parameters});
+    model_ = resting_.view(placements.optimizer);
+    main_ = types.main == types.storage
+                ? model_
+                : DBuffer(mesh, placements.optimizer, layout, types.main, {arena, Kind::parameters});
     const auto& gathers_into = resources_->shared != nullptr ? resources_->shared->arena() : arena;
-    keeps_gathered_ = is_replicated(placements.parameter);
-    gathered_ = is_replicated(placements.optimizer)
-                    ? model_
-                    : DBuffer(mesh, everywhere, layout, types.storage,
-                              {gathers_into, keeps_gathered_ ? Kind::parameters : Kind::transient, false});
+    gathered_ = is_replicated(placements.parameter)
+                    ? resting_
+                    : DBuffer(mesh, everywhere, layout, types.storage, {gathers_into, Kind::transient, false});
     whole_ = types.storage == types.compute
                  ? gathered_
                  : DBuffer(mesh, everywhere, layout, types.compute, {arena, Kind::transient, false});
-    for (DBuffer* buffer : {&main_, &model_, &gathered_, &whole_})
+    for (DBuffer* buffer : {&main_, &model_, &resting_, &gathered_, &whole_})
       buffer->set_name(name);
-    if (keeps_gathered_ && !is_replicated(placements.optimizer))
-      initial_ = std::make_unique<InitialValues>(resources_, main_);
+    keep_initial_values();
   }
 
   void begin_update() override {
@@ -56,14 +54,9 @@ public:
     ++version_;
   }
 
-  std::int64_t shared_bytes() const override {
-    const bool rests_in_shared_memory = keeps_gathered_ && resources_->shared != nullptr && gathered_.is_allocated();
-    return rests_in_shared_memory ? resources_->shared->part_of(gathered_.bytes()) : 0;
-  }
-
   void reserve() override {
     gathered_.storage()->reallocate();
-    if (resources_->shared != nullptr && !gathered_.is_alias_of(model_))
+    if (resources_->shared != nullptr && !rests_whole())
       resources_->shared->populate_evenly(*gathered_.storage());
     whole_.storage()->reallocate();
   }
@@ -79,20 +72,21 @@ public:
     reshard(); // a stale copy
     runtime::Stream& gather = *resources_->gather;
     gather.wait(resources_->compute->record()); // sees what the optimizer wrote
-    const bool is_gathered = gathered_.is_allocated() && whole_version_ == version_;
     try {
       reserve();
     } catch (...) { // as if nobody had asked
       give_back();
       throw;
     }
-    if (!gathered_.is_alias_of(model_) && !is_gathered)
-      buffer::redistribute(model_, gathered_, gather, resources_->communicators);
+    if (resting_version_ != version_)
+      buffer::redistribute(model_, resting_, gather, resources_->communicators);
+    if (!rests_whole())
+      buffer::redistribute(resting_, gathered_, gather, resources_->communicators);
     if (!whole_.is_alias_of(gathered_))
       buffer::cast(gathered_, whole_, gather);
     unsharded_ = gather.record();
     is_unsharded_ = true;
-    whole_version_ = version_;
+    whole_version_ = resting_version_ = version_;
   }
 
   void wait_unsharded() override {
@@ -114,14 +108,16 @@ public:
   }
 
 private:
+  bool rests_whole() const { return gathered_.is_alias_of(resting_); }
   void release_gathered() {
-    if (!keeps_gathered_ && !gathered_.is_alias_of(model_))
+    if (!rests_whole())
       gathered_.release_storage();
   }
 
-  DBuffer gathered_;                ///< whole, storage type; is model_ where every rank has all of it
-  bool keeps_gathered_ = false;     ///< between uses
-  std::int64_t whole_version_ = -1; ///< of what was gathered last
+  DBuffer resting_;                   ///< placements of the parameter, storage type
+  DBuffer gathered_;                  ///< whole, storage type; is resting_ where every rank keeps all of it
+  std::int64_t resting_version_ = -1; ///< of the model weights, when resting_ was gathered last
+  std::int64_t whole_version_ = -1;   ///< likewise, of the whole
   runtime::Event unsharded_;
 };
 

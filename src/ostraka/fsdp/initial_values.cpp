@@ -3,33 +3,58 @@
 #include <ostraka/fsdp/initial_values.hpp>
 #include <ostraka/layout/builders.hpp>
 
-#include <array>
-
 namespace ostraka::fsdp {
 
 using buffer::DBuffer;
+
+namespace {
+
+std::int64_t hash_of(const DBuffer& values) {
+  return Hash().bytes(values.data(), static_cast<std::size_t>(values.bytes())).value();
+}
+
+// Of the rank with this number; the last axis is the fastest.
+std::vector<int> coordinates_of(int rank, std::span<const int> sizes) {
+  std::vector<int> coordinates(sizes.size());
+  for (std::size_t axis = sizes.size(); axis-- > 0; rank /= sizes[axis])
+    coordinates[axis] = rank % sizes[axis];
+  return coordinates;
+}
+
+bool is_first_replica(const layout::Placements& placements, std::span<const int> coordinates) {
+  for (std::size_t axis = 0; axis < placements.size(); ++axis)
+    if (placements[axis].is_replicate() && coordinates[axis] != 0)
+      return false;
+  return true;
+}
+
+} // namespace
 
 InitialValues::InitialValues(std::shared_ptr<Resources> resources, const DBuffer& main)
     : resources_(std::move(resources)), layout_(main.layout()), dtype_(main.dtype()) {
   if (!resources_->config.broadcast)
     hashes_.resize(static_cast<std::size_t>(layout_->num_tensors()));
   else if (resources_->mesh->rank() == 0)
-    values_ = DBuffer(resources_->mesh, whole(), layout_, dtype_, {arena_, memory::Kind::other});
+    values_ = make_whole(layout_);
 }
 
-layout::Placements InitialValues::whole() const {
-  return layout::Placements(resources_->mesh->dims(), layout::replicate());
+DBuffer InitialValues::make_whole(buffer::LayoutPtr layout) const {
+  const layout::Placements everywhere(resources_->mesh->dims(), layout::replicate());
+  return DBuffer(resources_->mesh, everywhere, std::move(layout), dtype_, {arena_, memory::Kind::other});
+}
+
+DBuffer InitialValues::make_zero(int index) const {
+  return make_whole(
+      std::make_shared<layout::GlobalLayout>(layout::build_flat({layout_->shapes()[index]}, resources_->mesh->size())));
 }
 
 void InitialValues::keep(int index, const void* data, std::int64_t count, DType dtype) {
   if (values_.is_valid()) {
     values_.copy_from(index, data, count, dtype);
   } else if (!hashes_.empty()) {
-    const auto alone = std::make_shared<layout::GlobalLayout>(
-        layout::build_flat({layout_->shapes()[index]}, resources_->mesh->size()));
-    DBuffer converted(resources_->mesh, whole(), alone, dtype_, {arena_, memory::Kind::other});
+    DBuffer converted = make_zero(index);
     converted.copy_from(0, data, count, dtype);
-    hashes_[index] = Hash().bytes(converted.data(), static_cast<std::size_t>(converted.bytes())).value();
+    hashes_[index] = hash_of(converted);
   }
 }
 
@@ -39,22 +64,36 @@ void InitialValues::keep(int index, const Fill& fill) {
     if (all.count > 0)
       fill(all.offset, all.count, all.data, dtype_);
   } else if (!hashes_.empty()) {
-    hashes_[index] = -1; // every element has one owner, so there is nothing to compare but who did this
+    hashes_[index] = -1; // no rank has all of it, so there is nothing to compare but who did this
   }
 }
 
+std::int64_t InitialValues::hash(int index) const {
+  const std::optional<std::int64_t>& known = hashes_[static_cast<std::size_t>(index)];
+  return known ? *known : hash_of(make_zero(index)); // what nobody sets is zero
+}
+
+// To the first of all ranks that hold a part, and from there to the others.
 void InitialValues::broadcast(const DBuffer& main) const {
-  const int ranks = resources_->mesh->size();
-  std::vector<comm::Transfer> sends;
-  for (int rank = 0; rank < ranks && values_.is_valid(); ++rank) {
-    const std::array sizes{ranks}, coordinates{rank};
-    const layout::Range part = layout_->local_range(main.placements(), {sizes, coordinates});
-    sends.push_back({rank, part.begin, part.size()});
+  const layout::MeshPosition here = resources_->mesh->position();
+  const layout::Placements& placements = main.placements();
+  std::vector<comm::Transfer> sends, receives;
+  for (int rank = 0; rank < resources_->mesh->size() && values_.is_valid(); ++rank) {
+    const std::vector<int> coordinates = coordinates_of(rank, here.sizes);
+    const layout::Range part = layout_->local_range(placements, {here.sizes, coordinates});
+    if (is_first_replica(placements, coordinates))
+      sends.push_back({rank, part.begin, part.size()});
   }
+  if (is_first_replica(placements, here.coordinates))
+    receives.push_back({0, 0, main.numel()});
   const DBuffer& from = values_.is_valid() ? values_ : main; // others send nothing
-  resources_->communicators.all->exchange(*resources_->compute, {from.storage(), from.byte_offset()}, std::move(sends),
-                                          {main.storage(), main.byte_offset()}, {{0, 0, main.numel()}}, dtype_, 0,
-                                          main.name());
+  const comm::Operand to{main.storage(), main.byte_offset()};
+  runtime::Stream& stream = *resources_->compute;
+  resources_->communicators.all->exchange(stream, {from.storage(), from.byte_offset()}, std::move(sends), to,
+                                          std::move(receives), dtype_, 0, main.name());
+  for (std::size_t axis = 0; axis < placements.size(); ++axis)
+    if (placements[axis].is_replicate())
+      resources_->communicators.gather[axis]->broadcast(stream, to, main.bytes(), 0);
 }
 
 } // namespace ostraka::fsdp

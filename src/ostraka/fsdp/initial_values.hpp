@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of weights that every rank is given whole although each keeps a part only: what ranks compare, or take from
-// rank 0, before training starts.
+// Values of replicated weights that every rank is given whole, although each may keep a part only: what ranks compare,
+// or take from rank 0, before training starts.
 #pragma once
 
 #include <ostraka/buffer/dbuffer.hpp>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace ostraka::fsdp {
@@ -18,7 +19,7 @@ using Fill = std::function<void(std::int64_t first, std::int64_t count, void* ou
 
 class InitialValues {
 public:
-  /// Of weights whose sharded main copy is like `main`. Rank 0 keeps the values where it decides for all, else every
+  /// Of weights whose main copy is like `main`. Rank 0 keeps the values where it decides for all, else every
   /// rank keeps hashes.
   InitialValues(std::shared_ptr<Resources> resources, const buffer::DBuffer& main);
 
@@ -27,19 +28,20 @@ public:
   /// This rank was given what writes its part; where rank 0 decides for all, it asks for the whole tensor.
   void keep(int index, const Fill& fill);
   /// Equal on ranks that were given equal values, once converted to the main type.
-  std::int64_t hash(int index) const { return hashes_[static_cast<std::size_t>(index)]; }
+  std::int64_t hash(int index) const;
   /// main = this rank's part of what rank 0 was given. Collective over the mesh.
   void broadcast(const buffer::DBuffer& main) const;
 
 private:
-  layout::Placements whole() const;
+  buffer::DBuffer make_whole(buffer::LayoutPtr layout) const;
+  buffer::DBuffer make_zero(int index) const;
 
   std::shared_ptr<Resources> resources_;
   std::shared_ptr<memory::Arena> arena_ = memory::make_host_arena(); ///< goes when set-up is over
   buffer::LayoutPtr layout_;
   DType dtype_;
   buffer::DBuffer values_;
-  std::vector<std::int64_t> hashes_; ///< [tensor]
+  std::vector<std::optional<std::int64_t>> hashes_; ///< [tensor], of those that were given
 };
 
 } // namespace ostraka::fsdp

@@ -13,11 +13,7 @@ namespace {
 using buffer::DBuffer;
 using memory::Kind;
 
-DType gradient_dtype_of(DType storage) { return storage == DType::f64 ? DType::f64 : DType::f32; }
-
-DType main_dtype_of(DType storage, const ContextConfig& config) {
-  return config.main_dtype.value_or(gradient_dtype_of(storage));
-}
+DType wide(DType storage) { return storage == DType::f64 ? DType::f64 : DType::f32; }
 
 // Tensors at 64 bytes and segments at 16, in elements of the smallest type that this layout is used with.
 layout::Alignment alignment_of(DType storage, DType compute, DType main) {
@@ -36,16 +32,18 @@ buffer::LayoutPtr plan_layout(const std::vector<ParameterSpec>& specs, int segme
 } // namespace
 
 ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name,
-                               std::vector<ParameterSpec> specs)
+                               std::vector<ParameterSpec> specs, const Precision& precision)
     : resources_(std::move(resources)), module_name_(std::move(module_name)), specs_(std::move(specs)),
-      compute_dtype_(resources_->config.compute_dtype.value_or(gradient_dtype_of(specs_.front().dtype))),
-      gradient_dtype_(gradient_dtype_of(specs_.front().dtype)), written_(specs_.size(), 0),
+      compute_dtype_(precision.compute_dtype.value_or(wide(specs_.front().dtype))),
+      gradient_dtype_(precision.reduction_dtype.value_or(wide(specs_.front().dtype))), written_(specs_.size(), 0),
       written_this_pass_(specs_.size(), 0) {
   const DType storage = specs_.front().dtype;
-  const DType main = main_dtype_of(storage, resources_->config);
-  expect(!has_persistent_partial() || main == gradient_dtype_, Status::NOT_SUPPORTED, "module '", module_name_,
-         "': no_shard hands out the main gradient itself, so the main type must be ", name(gradient_dtype_), ", found ",
-         name(main));
+  const DType main = precision.main_dtype.value_or(wide(storage));
+  expect(
+      !has_persistent_partial() || main == gradient_dtype_, Status::NOT_SUPPORTED, "module '", module_name_,
+      "': micro-batches add up in the main gradient itself where it is Partial on all axes (no_shard, zero_1), so the "
+      "main type must be ",
+      name(gradient_dtype_), ", found ", name(main));
   const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
   const RecipePlacements& placements = resources_->placements;
   layout_ = plan_layout(specs_, mesh->size(), alignment_of(storage, compute_dtype_, main));
@@ -55,18 +53,16 @@ ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string
   weights_ = make_weights(resources_, layout_, {storage, compute_dtype_, main}, name);
   if (!is_trainable())
     return;
-  const layout::Placements& kept = has_persistent_partial() ? placements.gradient : placements.optimizer;
-  main_gradient_ = DBuffer(mesh, kept, layout_, main, {arena, Kind::gradients});
-  main_gradient_.set_name("gradient of " + name);
-  if (!has_persistent_partial())
-    return;
-  partial_ = main_gradient_;
-  main_gradient_ = partial_.view(placements.optimizer);
+  accumulated_ = DBuffer(mesh, placements.gradient, layout_, main, {arena, Kind::gradients});
+  accumulated_.set_name("gradient of " + name);
+  main_gradient_ = accumulated_.view(placements.optimizer);
+  if (has_persistent_partial())
+    partial_ = accumulated_;
 }
 
 bool ParameterGroup::has_persistent_partial() const {
   const layout::Placements& gradient = resources_->placements.gradient;
-  return std::any_of(gradient.begin(), gradient.end(), [](const auto& placement) { return placement.is_partial(); });
+  return std::all_of(gradient.begin(), gradient.end(), [](const auto& placement) { return placement.is_partial(); });
 }
 
 std::int64_t ParameterGroup::slot_bytes() const {
@@ -75,8 +71,12 @@ std::int64_t ParameterGroup::slot_bytes() const {
 
 // --- gradients
 
+bool ParameterGroup::is_reduced_at_the_end() const {
+  return resources_->placements.gradient != resources_->placements.optimizer;
+}
+
 void ParameterGroup::check_can_accumulate() const {
-  expect(!has_persistent_partial() || !has_gradient_, Status::INVALID_STATE, "module '", module_name_,
+  expect(!is_reduced_at_the_end() || !has_gradient_, Status::INVALID_STATE, "module '", module_name_,
          "': its gradient is already reduced over the ranks; call zero_grad before the next backward pass, or say "
          "set_last_microbatch(false) before all but the last");
 }
@@ -113,40 +113,56 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
     if (written_[i] == 0)
       buffer::clear_tensor(partial_, static_cast<int>(i), *resources_->compute);
   std::fill(written_this_pass_.begin(), written_this_pass_.end(), 0);
-  const bool is_due = !has_persistent_partial() || is_last_microbatch;
-  std::fill(written_.begin(), written_.end(), has_persistent_partial() && !is_due ? 1 : 0);
-  if (is_due)
-    queue_reduction();
+  const bool adds_up_here = has_persistent_partial() && !is_last_microbatch;
+  std::fill(written_.begin(), written_.end(), adds_up_here ? 1 : 0);
+  if (adds_up_here)
+    return;
+  resources_->reduce->wait(resources_->compute->record()); // sees what the caller wrote
+  if (!has_persistent_partial())
+    add_contribution();
+  if (is_last_microbatch && is_reduced_at_the_end())
+    buffer::redistribute(accumulated_, main_gradient_, *resources_->reduce, resources_->communicators);
+  if (has_persistent_partial() && gradient_divisor_ != 1)
+    divide_gradient();
+  is_used_ = false;
+  has_gradient_ = is_last_microbatch || !is_reduced_at_the_end();
+  is_reducing_ = true;
 }
 
-void ParameterGroup::queue_reduction() {
+void ParameterGroup::divide_gradient() {
   runtime::Stream& reduce = *resources_->reduce;
-  reduce.wait(resources_->compute->record()); // sees what the caller wrote
-  const bool overwrites =
-      gradient_divisor_ == 1 && (has_persistent_partial() || (!has_gradient_ && gradient_dtype_ == main_dtype()));
-  if (overwrites) {
-    buffer::redistribute(partial_, main_gradient_, reduce, resources_->communicators);
+  if (!addend_.is_valid())
+    addend_ = DBuffer(resources_->mesh, main_gradient_.placements(), layout_, main_dtype(),
+                      {resources_->arena, Kind::gradients});
+  buffer::cast(main_gradient_, addend_, reduce);
+  buffer::fill_zero(main_gradient_, reduce);
+  buffer::accumulate(1 / gradient_divisor_, addend_, main_gradient_, reduce);
+}
+
+// The slot of this micro-batch, reduced to the placements of the gradient, into accumulated_.
+void ParameterGroup::add_contribution() {
+  runtime::Stream& reduce = *resources_->reduce;
+  if (gradient_divisor_ == 1 && !has_contributions_ && gradient_dtype_ == main_dtype()) {
+    buffer::redistribute(partial_, accumulated_, reduce, resources_->communicators);
   } else {
     if (!addend_.is_valid())
-      addend_ = DBuffer(resources_->mesh, resources_->placements.optimizer, layout_, gradient_dtype_,
+      addend_ = DBuffer(resources_->mesh, resources_->placements.gradient, layout_, gradient_dtype_,
                         {resources_->arena, Kind::gradients});
     buffer::redistribute(partial_, addend_, reduce, resources_->communicators);
-    if (!has_gradient_ && gradient_divisor_ != 1)
-      buffer::fill_zero(main_gradient_, reduce);
-    if (has_gradient_ || gradient_divisor_ != 1)
-      buffer::accumulate(1 / gradient_divisor_, addend_, main_gradient_, reduce);
+    if (!has_contributions_ && gradient_divisor_ != 1)
+      buffer::fill_zero(accumulated_, reduce);
+    if (has_contributions_ || gradient_divisor_ != 1)
+      buffer::accumulate(1 / gradient_divisor_, addend_, accumulated_, reduce);
     else
-      buffer::cast(addend_, main_gradient_, reduce);
+      buffer::cast(addend_, accumulated_, reduce);
   }
-  has_gradient_ = is_reducing_ = true;
-  is_used_ = false;
-  if (slot_)
-    resources_->slots.release(*slot_, reduce.record());
+  has_contributions_ = true;
+  resources_->slots.release(*slot_, reduce.record());
   slot_.reset();
 }
 
 void ParameterGroup::zero_grad() {
-  has_gradient_ = false;
+  has_gradient_ = has_contributions_ = false;
   std::fill(written_.begin(), written_.end(), 0);
 }
 

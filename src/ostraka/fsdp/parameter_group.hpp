@@ -25,8 +25,10 @@ struct ParameterSpec {
 
 class OSTRAKA_API ParameterGroup : public std::enable_shared_from_this<ParameterGroup> {
 public:
-  /// Lays out and allocates (zero). `specs` have equal type and trainability. Local.
-  ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name, std::vector<ParameterSpec> specs);
+  /// Lays out and allocates (zero). `specs` have equal type and trainability. Local. NOT_SUPPORTED for types that
+  /// differ where gradients add up in the main gradient itself.
+  ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name, std::vector<ParameterSpec> specs,
+                 const Precision& precision);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   std::string full_name(int index) const { return module_name_ + "." + specs_[index].name; }
@@ -71,9 +73,13 @@ public:
   std::function<void(const std::function<void()>&)> communicate;
 
 private:
+  /// Whether gradients stay Partial on all axes until the last micro-batch: then nothing is reduced before.
   bool has_persistent_partial() const;
+  /// Whether the last micro-batch ends with a further reduction, in place.
+  bool is_reduced_at_the_end() const;
   void bind_slot();
-  void queue_reduction();
+  void add_contribution();
+  void divide_gradient();
 
   std::shared_ptr<Resources> resources_;
   std::string module_name_;
@@ -84,12 +90,14 @@ private:
 
   std::unique_ptr<Weights> weights_;
 
-  buffer::DBuffer main_gradient_; ///< placements of the optimizer
-  buffer::DBuffer partial_;       ///< whole, not reduced: a slot, or main_gradient_ where gradients stay Partial
-  buffer::DBuffer addend_;        ///< a reduced contribution on its way into main_gradient_; allocated when needed
+  buffer::DBuffer accumulated_;   ///< placements of the gradient, main type: micro-batches add up here
+  buffer::DBuffer main_gradient_; ///< its part with placements of the optimizer
+  buffer::DBuffer partial_;       ///< whole, not reduced: a slot, or accumulated_ where that is Partial on all axes
+  buffer::DBuffer addend_;        ///< a reduced contribution on its way into accumulated_; allocated when needed
   std::optional<int> slot_;
   std::vector<char> written_;           ///< per parameter: partial_ holds contributions
   std::vector<char> written_this_pass_; ///< per parameter: in the present micro-batch
+  bool has_contributions_ = false;      ///< accumulated_ holds earlier micro-batches
   bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
   double gradient_divisor_ = 1;
   bool is_used_ = false;     ///< weights were updated since main_gradient_ changed

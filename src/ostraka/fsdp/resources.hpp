@@ -19,7 +19,8 @@ struct Resources {
   RecipePlacements placements;
   mesh::Communicators communicators; ///< of this context alone
   std::shared_ptr<memory::Arena> arena;
-  std::shared_ptr<comm::SharedMemory> shared; ///< of whole weights; null where ranks do not share a node
+  std::shared_ptr<comm::SharedMemory> shared; ///< of whole weights; null where a rank shares none
+  bool rests_whole = false; ///< each node has one whole copy of the weights at rest; equal on all ranks
   std::shared_ptr<runtime::Stream> compute;
   std::shared_ptr<runtime::Stream> gather;
   std::shared_ptr<runtime::Stream> reduce;

@@ -3,6 +3,7 @@
 #include <ostraka/base/hash.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -20,9 +21,12 @@ void Weights::initialise(int index, const Fill& fill) {
   begin_update();
   std::exception_ptr failure;
   try {
-    if (const buffer::TensorRange own = main_.tensor_range(index); own.count > 0)
+    const buffer::TensorRange own = main_.tensor_range(index);
+    if (own.count > 0)
       fill(own.offset, own.count, own.data, main_.dtype());
-    if (initial_ != nullptr)
+    if (initial_ != nullptr && own.count == main_.layout()->tensor_range(index).size())
+      initial_->keep(index, own.data, own.count, main_.dtype());
+    else if (initial_ != nullptr)
       initial_->keep(index, fill);
   } catch (...) {
     failure = std::current_exception(); // peers wait for the end of this update
@@ -32,20 +36,15 @@ void Weights::initialise(int index, const Fill& fill) {
     std::rethrow_exception(failure);
 }
 
-std::int64_t Weights::replica_hash(int index) const {
-  if (initial_ != nullptr)
-    return initial_->hash(index);
-  const buffer::TensorRange range = main_.tensor_range(index);
-  return Hash().bytes(range.data, static_cast<std::size_t>(range.count * size_of(main_.dtype()))).value();
+void Weights::keep_initial_values() {
+  const layout::Placements& parameter = resources_->placements.parameter;
+  if (std::any_of(parameter.begin(), parameter.end(), [](const auto& axis) { return axis.is_replicate(); }))
+    initial_ = std::make_unique<InitialValues>(resources_, main_);
 }
 
 void Weights::broadcast() {
   begin_update();
-  if (initial_ != nullptr)
-    initial_->broadcast(main_);
-  else
-    resources_->communicators.all->broadcast(*resources_->compute, {main_.storage(), main_.byte_offset()},
-                                             main_.bytes(), 0);
+  initial_->broadcast(main_);
   refresh();
 }
 
@@ -62,8 +61,7 @@ std::int64_t Weights::hash_whole() const {
 
 std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout,
                                       const WeightTypes& types, const std::string& name) {
-  const bool is_one_node = resources->shared != nullptr && resources->shared->size() == resources->mesh->size();
-  const auto make = is_one_node ? impl::make_shared_weights : impl::make_gathered_weights;
+  const auto make = resources->rests_whole ? impl::make_shared_weights : impl::make_gathered_weights;
   return make(std::move(resources), layout, types, name);
 }
 

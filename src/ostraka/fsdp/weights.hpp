@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a parameter group: at rest, whole while a module runs, and main weights for the optimizer. Where all
-// ranks stand on one node they share one whole copy; else the whole is gathered, into memory that the ranks of a node
-// share or a rank has for itself.
+// The weights of a parameter group: at rest, whole while a module runs, and main weights for the optimizer. Where the
+// ranks of each node together hold all parts they keep one whole copy; else the whole is gathered for each use, into
+// memory that ranks of a node share or a rank has for itself.
 // Source: spec/megatron_fsdp.md 3.2 - 3.5, design section 3 "Node-shared memory", "Types".
 #pragma once
 
@@ -43,9 +43,10 @@ public:
   /// main() has changed: model weights follow, and whole copies become stale.
   virtual void refresh() = 0;
 
-  /// What ranks that hold, or were given, the same elements compare of tensor `index` before training starts.
-  std::int64_t replica_hash(int index) const;
-  /// The values that rank 0 was given, on all ranks. Collective over the mesh.
+  /// Whether the recipe replicates them over some axis; then, before training starts, ranks compare what they were
+  /// given as tensor `index`, or take what rank 0 was given. broadcast() is collective over the mesh.
+  bool have_replicas() const { return initial_ != nullptr; }
+  std::int64_t replica_hash(int index) const { return initial_->hash(index); }
   void broadcast();
   /// Training starts.
   void end_setup() { initial_.reset(); }
@@ -71,21 +72,23 @@ public:
 protected:
   explicit Weights(std::shared_ptr<Resources> resources) : resources_(std::move(resources)) {}
 
+  /// To be called once main_ is there.
+  void keep_initial_values();
   /// With OSTRAKA_CHECK=1: what the whole weights are now must not change until forget_whole().
   void remember_whole();
   void forget_whole() { remembered_.reset(); }
 
   std::shared_ptr<Resources> resources_;
   buffer::DBuffer main_;
-  buffer::DBuffer model_; ///< this rank's part at rest, storage type; is main_ when the types agree
+  buffer::DBuffer model_; ///< placements of the optimizer, storage type; is main_ when the types agree
   buffer::DBuffer whole_; ///< compute type
   bool is_unsharded_ = false;
-  std::int64_t version_ = 0;               ///< of the model weights
-  std::unique_ptr<InitialValues> initial_; ///< during set-up, of replicated weights that are cut among the ranks
+  std::int64_t version_ = 0; ///< of the model weights
 
 private:
   std::int64_t hash_whole() const;
 
+  std::unique_ptr<InitialValues> initial_; ///< of replicated weights, during set-up
   std::optional<std::int64_t> remembered_; ///< hash of the whole weights
 };
 

@@ -56,14 +56,13 @@ void check_disjoint(const std::vector<Shape>& shapes, const std::vector<Range>& 
 }
 
 void check_position(const MeshPosition& position) {
-  expect(position.sizes.size() == position.coordinates.size(), Status::INVALID_ARGUMENT, "local_range: expected ",
+  expect(position.sizes.size() == position.coordinates.size(), Status::INVALID_ARGUMENT, "mesh position: expected ",
          position.sizes.size(), " mesh coordinates, one per axis, found ", position.coordinates.size());
   for (std::size_t axis = 0; axis < position.sizes.size(); ++axis) {
     const int size = position.sizes[axis];
     const int coordinate = position.coordinates[axis];
-    expect(size >= 1, Status::INVALID_ARGUMENT, "local_range: mesh axis ", axis, ": expected a size >= 1, found ",
-           size);
-    expect(coordinate >= 0 && coordinate < size, Status::INVALID_ARGUMENT, "local_range: mesh axis ", axis,
+    expect(size >= 1, Status::INVALID_ARGUMENT, "mesh position: axis ", axis, ": expected a size >= 1, found ", size);
+    expect(coordinate >= 0 && coordinate < size, Status::INVALID_ARGUMENT, "mesh position: axis ", axis,
            ": expected a coordinate in [0, ", size, "), found ", coordinate);
   }
 }
@@ -127,24 +126,27 @@ Range GlobalLayout::tensor_range(int index) const {
   return {offset, offset + count};
 }
 
-Range GlobalLayout::local_range(std::span<const Placement> placements, const MeshPosition& position) const {
+Part part_of(std::span<const Placement> placements, const MeshPosition& position) {
   check_position(position);
-  validate(placements, narrow(static_cast<std::int64_t>(position.sizes.size()), "local_range: mesh axes"));
-  std::int64_t shards = 1;
-  std::int64_t index = 0;
-  // From the innermost axis out, so that the innermost is the most significant digit (spec 1.2).
+  validate(placements, narrow(static_cast<std::int64_t>(position.sizes.size()), "part_of: mesh axes"));
+  Part part{0, 1};
   for (std::size_t axis = placements.size(); axis-- > 0;) {
     if (!placements[axis].is_shard())
       continue;
-    shards = multiply(shards, position.sizes[axis], "local_range: number of shards");
-    index = index * position.sizes[axis] + position.coordinates[axis];
+    part.count = multiply(part.count, position.sizes[axis], "part_of: number of shards");
+    part.index = part.index * position.sizes[axis] + position.coordinates[axis];
   }
-  if (segments_.count() % shards != 0)
+  return part;
+}
+
+Range GlobalLayout::local_range(std::span<const Placement> placements, const MeshPosition& position) const {
+  const Part part = part_of(placements, position);
+  if (segments_.count() % part.count != 0)
     fail(Status::INVALID_ARGUMENT, "local_range: the layout was built for ", segments_.count(),
-         " segments, expected a multiple of the ", shards, " shards that ", to_string(placements),
+         " segments, expected a multiple of the ", part.count, " shards that ", to_string(placements),
          " makes of this mesh");
-  const std::int64_t per_shard = segments_.count() / shards;
-  return {segments_.begin(index * per_shard), segments_.begin((index + 1) * per_shard)};
+  const std::int64_t per_part = segments_.count() / part.count;
+  return {segments_.begin(part.index * per_part), segments_.begin((part.index + 1) * per_part)};
 }
 
 Range GlobalLayout::segment_range(int index) const {

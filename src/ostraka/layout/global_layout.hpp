@@ -36,6 +36,15 @@ struct MeshPosition {
   std::span<const int> coordinates;
 };
 
+/// One of `count` parts that Shard axes make of a buffer.
+struct Part {
+  std::int64_t index;
+  std::int64_t count;
+};
+/// The part of the rank at `position` under `placements`: the innermost Shard axis is the most significant digit of its
+/// index (spec 1.2). Throws INVALID_ARGUMENT when the placements are not legal.
+OSTRAKA_API Part part_of(std::span<const Placement> placements, const MeshPosition& position);
+
 class OSTRAKA_API GlobalLayout {
 public:
   /// Tensor i occupies [offsets[i], offsets[i] + numel(shapes[i])); rank k holds segment k of `segments`. `reason` says
@@ -81,9 +90,8 @@ public:
   };
   Owners owners(int index) const;
 
-  /// The absolute range that the rank at `position` holds under `placements`: the innermost Shard axis is the most
-  /// significant digit of the segment index (spec 1.2). Throws INVALID_ARGUMENT when the placements are not legal or
-  /// the number of segments is no multiple of the number of shards.
+  /// The absolute range that the rank at `position` holds under `placements`: its part_of() the segments. Throws
+  /// INVALID_ARGUMENT when the placements are not legal or the number of segments is no multiple of the parts.
   Range local_range(std::span<const Placement> placements, const MeshPosition& position) const;
 
   /// The ranges of `local` that belong to no tensor, in ascending order (absolute).

@@ -138,6 +138,47 @@ std::shared_ptr<comm::SharedMemory> DeviceMesh::make_shared_memory() const {
   return home_.shares_memory ? std::make_shared<comm::SharedMemory>(home_.node->ranks()) : nullptr;
 }
 
+std::shared_ptr<comm::SharedMemory> DeviceMesh::make_shared_memory(int axis) const {
+  if (!home_.shares_memory)
+    return nullptr;
+  MPI_Comm peers = MPI_COMM_NULL;
+  comm::check_mpi(MPI_Comm_split(home_.node->ranks(), line(axis), coordinate(axis), &peers), "mesh: MPI_Comm_split");
+  int size = 0;
+  MPI_Comm_size(peers, &size);
+  std::shared_ptr<comm::SharedMemory> memory;
+  try {
+    if (size > 1)
+      memory = std::make_shared<comm::SharedMemory>(peers);
+  } catch (...) {
+    MPI_Comm_free(&peers);
+    throw;
+  }
+  MPI_Comm_free(&peers);
+  return memory;
+}
+
+bool DeviceMesh::nodes_hold_all_parts(const layout::Placements& placements) const {
+  const layout::Part own = layout::part_of(placements, position());
+  std::vector<std::int64_t> parts{own.index};
+  if (home_.shares_memory) {
+    parts.resize(static_cast<std::size_t>(home_.node->size()));
+    comm::check_mpi(MPI_Allgather(&own.index, 1, MPI_INT64_T, parts.data(), 1, MPI_INT64_T, home_.node->ranks()),
+                    "mesh: parts");
+  }
+  std::sort(parts.begin(), parts.end());
+  int holds_all = std::unique(parts.begin(), parts.end()) - parts.begin() == own.count ? 1 : 0;
+  comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &holds_all, 1, MPI_INT, MPI_MIN, group_), "mesh: parts of nodes");
+  return holds_all != 0;
+}
+
+// The rank that stands at coordinate 0 of this rank's line.
+int DeviceMesh::line(int axis) const {
+  int stride = 1;
+  for (int inner = dims() - 1; inner > axis; --inner)
+    stride *= sizes_[inner];
+  return rank_ - coordinate(axis) * stride;
+}
+
 void DeviceMesh::require_axis(int axis) const {
   expect(axis >= 0 && axis < dims(), Status::INVALID_ARGUMENT, "mesh: expected an axis from 0 to ", dims() - 1,
          ", found ", axis);
@@ -174,15 +215,12 @@ Communicators DeviceMesh::make_communicators(const std::string& owner) const {
   MPI_Comm all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &all), "mesh: MPI_Comm_dup");
   result.all = make_communicator(all, owner, home_, settings_);
-  for (int axis = 0, stride = size_; axis < dims(); ++axis) {
-    stride /= sizes_[axis];
-    const int color = rank_ - coordinates_[axis] * stride; // the rank that stands at coordinate 0 of this line
+  for (int axis = 0; axis < dims(); ++axis)
     for (auto [purpose, list] : {std::pair{"gather", &result.gather}, std::pair{"reduce", &result.reduce}}) {
-      MPI_Comm line = MPI_COMM_NULL;
-      comm::check_mpi(MPI_Comm_split(group_, color, coordinates_[axis], &line), "mesh: MPI_Comm_split");
-      list->push_back(make_communicator(line, owner + " " + names_[axis] + " " + purpose, home_, settings_));
+      MPI_Comm peers = MPI_COMM_NULL;
+      comm::check_mpi(MPI_Comm_split(group_, line(axis), coordinates_[axis], &peers), "mesh: MPI_Comm_split");
+      list->push_back(make_communicator(peers, owner + " " + names_[axis] + " " + purpose, home_, settings_));
     }
-  }
   return result;
 }
 

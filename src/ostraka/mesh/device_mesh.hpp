@@ -76,12 +76,18 @@ public:
   std::shared_ptr<memory::Arena> make_arena() const { return mesh::make_arena(home_); }
   /// Whether some ranks share memory; equal on all ranks.
   bool shares_nodes() const { return shares_nodes_; }
-  /// New memory that the ranks of this node share, null for a rank that shares none. Collective over the mesh.
+  /// Whether on every node the ranks that share memory, each rank alone where they do not, together hold all parts that
+  /// `placements` make of a buffer. Collective over the mesh.
+  bool nodes_hold_all_parts(const layout::Placements& placements) const;
+  /// New memory that the ranks of this node share, or those of them on one line of `axis`; null for a rank that shares
+  /// none. Collective over the mesh.
   std::shared_ptr<comm::SharedMemory> make_shared_memory() const;
+  std::shared_ptr<comm::SharedMemory> make_shared_memory(int axis) const;
 
 private:
   DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names);
   void require_axis(int axis) const;
+  int line(int axis) const;
   std::string describe() const;
 
   MPI_Comm group_;

@@ -196,11 +196,11 @@ std::optional<std::int64_t> SharedMemory::offset_of(const void* address) {
 // --- regions
 
 SharedRegion::SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name, std::int64_t bytes,
-                           const layout::Range& own)
+                           const layout::Range& own, const layout::Range& written)
     : memory_(std::move(memory)), id_(memory_->add_region(std::move(name))), clock_(memory_->clocks_, id_),
-      storage_(std::make_shared<memory::Storage>(memory_->arena_, bytes, memory::Kind::parameters)), own_(own),
-      is_guarded_(environment::check()) {
-  memory_->arena_->populate(storage_->data() + own_.begin, own_.size()); // nobody may touch more before all are here
+      storage_(std::make_shared<memory::Storage>(memory_->arena_, bytes, memory::Kind::parameters)),
+      written_(written),      is_guarded_(environment::check()) {
+  memory_->arena_->populate(storage_->data() + own.begin, own.size()); // nobody may touch more before all are here
   permit(false, {0, bytes});
 }
 
@@ -231,11 +231,11 @@ void SharedRegion::end_read() {
 void SharedRegion::begin_write() {
   memory_->wait(clock_.last_release(), name(), "waiting for the end of all uses of",
                 [this] { return clock_.may_write(); });
-  permit(true, own_);
+  permit(true, written_);
 }
 
 void SharedRegion::end_write() {
-  permit(false, own_);
+  permit(false, written_);
   if (memory_->is_started_)
     clock_.written();
 }

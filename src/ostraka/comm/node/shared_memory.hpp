@@ -39,8 +39,8 @@ public:
   void populate_evenly(const memory::Storage& storage);
   /// Bytes of the pages that this rank has taken: over the ranks, every page counts once.
   std::int64_t populated() const;
-  /// This rank's even part of `bytes` bytes that all use: the parts of the ranks add up.
-  std::int64_t part_of(std::int64_t bytes) const { return bytes * (rank() + 1) / size() - bytes * rank() / size(); }
+  /// This rank's even part of `bytes` bytes that all use: the parts of the ranks cover them once.
+  layout::Range part_of(std::int64_t bytes) const { return {bytes * rank() / size(), bytes * (rank() + 1) / size()}; }
 
   /// Set-up is over: from here reads and writes wait for each other. All ranks must have ended set-up before.
   void start() { is_started_ = true; }
@@ -84,15 +84,17 @@ private:
   Wait waiting_;
 };
 
-/// A block of it that is read and written as a whole: readers read everything, each rank writes its own part. All ranks
+/// A block of it that is read and written as a whole: readers read everything, each rank writes its part. All ranks
 /// make regions, and the calls of all regions of one memory, in the same order. Begins wait for peers: TIME_OUT, FAILED
 /// when a peer gave up, RANKS_DISAGREE when a peer wrote another region. Before start() nothing waits. With
 /// OSTRAKA_CHECK=1 a rank that writes other than between begin_write and end_write is stopped by the system (SIGSEGV).
 class OSTRAKA_API SharedRegion {
 public:
-  /// `bytes` of which this rank writes `own`, whose pages it takes from the system, zero, on the caller's memory
-  /// domain. Local; nobody may read before all ranks have done so. Throws OUT_OF_MEMORY where /dev/shm is full.
-  SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name, std::int64_t bytes, const layout::Range& own);
+  /// `bytes` of which this rank takes the pages of `own` from the system, zero, on the caller's memory domain, and
+  /// writes `written`. The own parts of the ranks cover the region once. Local; nobody may read before all ranks have
+  /// done so. Throws OUT_OF_MEMORY where /dev/shm is full.
+  SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name, std::int64_t bytes, const layout::Range& own,
+               const layout::Range& written);
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
@@ -112,7 +114,7 @@ private:
   std::uint32_t id_;
   node::RegionClock clock_;
   std::shared_ptr<memory::Storage> storage_;
-  layout::Range own_;         ///< bytes
+  layout::Range written_;     ///< bytes
   std::int64_t compared_ = 0; ///< the last write that was found to be everybody's
   bool is_guarded_;
 };

@@ -7,7 +7,7 @@
 
 namespace {
 
-using ostraka::comm::test::mpi_calls;
+using ostraka::test::mpi_calls;
 
 /// Notes a call; true when it shall fail.
 bool note(const char* name, std::int64_t count, std::int64_t largest) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ostraka::comm::test {
+namespace ostraka::test {
 
 struct MpiCalls {
   std::map<std::string, int> number; ///< by name
@@ -28,4 +28,4 @@ struct MpiCalls {
 /// Since the last assignment of MpiCalls{}.
 inline MpiCalls mpi_calls;
 
-} // namespace ostraka::comm::test
+} // namespace ostraka::test
