@@ -46,7 +46,10 @@ public:
   ConsumedAtTheEnd(std::unique_ptr<Collective> reduction, Operand out, std::int64_t count, Consumer consumer)
       : reduction_(std::move(reduction)), out_(std::move(out)), count_(count), consumer_(std::move(consumer)) {}
 
-  void start() override { reduction_->start(); }
+  void start() override {
+    reduction_->description = description; // which the back end shows to other ranks
+    reduction_->start();
+  }
   bool test() override {
     if (!reduction_->test())
       return false;
