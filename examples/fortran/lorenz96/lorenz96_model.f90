@@ -46,7 +46,7 @@ contains
     real(real64), intent(in) :: x(:, :)
     real(real64), intent(out) :: u(:, :)
 
-    u = self%value + 0 * x
+    u = self%value
   end subroutine
 
   ! Evenly spread in (0, 1); the same ones for a seed on every machine.
@@ -58,9 +58,9 @@ contains
     integer :: i
 
     random = 1000 * seed + 1
-    do i = -2, count                                 ! small seeds begin with small numbers: those are left out
+    do i = 1, count + 3                              ! small seeds begin with small numbers: three are left out
       random = modulo(multiplier * random, modulus)
-      if (i > 0) numbers(i) = real(random, real64) / modulus
+      numbers(max(i - 3, 1)) = real(random, real64) / modulus
     end do
   end function
 

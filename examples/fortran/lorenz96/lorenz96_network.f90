@@ -47,8 +47,8 @@ contains
     integer :: recipe, l
 
     call create_mesh(comm, self%mesh, recipe)
-    ! Ranks may have different numbers of members, so their gradients are not equally heavy: they are summed, and train()
-    ! divides by the samples of all ranks.
+    ! Ranks may have different numbers of members, so their gradients are not equally heavy: they are summed, and
+    ! train() divides by the samples of all ranks.
     call self%context%create(self%mesh, recipe=recipe, reduction=ostraka_sum)
     do l = 1, num_layers
       call self%context%add_module('layer ' // achar(iachar('0') + l), self%layer(l))
@@ -152,7 +152,7 @@ contains
     real(real64) :: beta                             ! is 0, as every layer is used once in a step: assign to gradients
     integer :: l
 
-    delta = last_delta
+    allocate(delta, source=last_delta)
     do l = num_layers, 1, -1
       associate (a => self%activation(l - 1)%a)
         call self%layer(l)%pre_backward()            ! weights whole again, the layer below is on its way
