@@ -152,8 +152,8 @@ contains
     end do
   end subroutine
 
-  ! A long run, whose beginning is forgotten. Chaos makes different rounding of the network's gradients, on other numbers
-  ! of ranks, another sample of the same climate: its mean differs by some hundredths.
+  ! A long run, whose beginning is forgotten. On other numbers of ranks the network's gradients are rounded differently;
+  ! chaos makes that another sample of the same climate, whose mean differs by some hundredths.
   subroutine simulate(closure, start, climate)
     class(closure_t), intent(inout) :: closure
     real(real64), intent(in) :: start(:, first:)
