@@ -136,6 +136,7 @@ void ParameterGroup::queue_reduction() {
       buffer::cast(addend_, main_gradient_, reduce);
   }
   has_gradient_ = is_reducing_ = true;
+  ++gradient_version_;
   if (slot_)
     resources_->slots.release(*slot_, reduce.record());
   slot_.reset();
@@ -151,12 +152,16 @@ buffer::NamedState ParameterGroup::named_state() {
   for (std::size_t i = 0; i < specs_.size(); ++i)
     state.tensor_names.push_back(full_name(static_cast<int>(i)));
   state.main_weight = weights_->main();
+  if (!weights_->model().is_alias_of(weights_->main()))
+    state.model_weight = weights_->model();
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
   state.has_gradient = [self] { return self->has_gradient(); };
+  state.gradient_version = [self] { return self->gradient_version_; };
   state.check_update = [self] { self->check_not_in_use(); };
   state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
   state.refresh = [self] { self->communicate([&] { self->weights_->refresh(); }); };
+  state.publish = [self] { self->communicate([&] { self->weights_->refresh(true); }); };
   return state;
 }
 

@@ -90,6 +90,7 @@ private:
   std::vector<char> written_this_pass_; ///< per parameter: in the present micro-batch
   bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
   bool is_reducing_ = false;            ///< some of them may be in flight
+  std::int64_t gradient_version_ = 0;   ///< reductions queued so far
 };
 
 } // namespace ostraka::fsdp

@@ -48,9 +48,9 @@ public:
 
   void begin_update() override { region_.begin_write(); }
 
-  void refresh() override {
+  void refresh(bool is_model_written) override {
     begin_update();
-    if (!model_.is_alias_of(main_))
+    if (!is_model_written && !model_.is_alias_of(main_))
       buffer::cast(main_, model_, *resources_->compute);
     ++version_;
     region_.end_write();
