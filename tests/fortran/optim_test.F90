@@ -12,7 +12,8 @@ program optim_test
 
   call start()
   call mesh%create(MPI_COMM_WORLD%mpi_val)
-  call check_gradients()
+  call check_gradients(OSTRAKA_ZERO_3)
+  call check_gradients(OSTRAKA_NO_SHARD)
   call check_not_finite()
   call check_groups()
   call check_steps()
@@ -22,14 +23,15 @@ program optim_test
 contains
 
   !! A module with a matrix and a bias of ones; plain steps of `rate`.
-  subroutine make(context, layer, optimizer)
+  subroutine make(context, layer, optimizer, recipe)
     type(ostraka_fsdp_context_t), intent(out) :: context
     type(ostraka_fsdp_module_t), intent(out) :: layer
     type(ostraka_optimizer_t), intent(out) :: optimizer
+    integer(int32), intent(in), optional :: recipe
     real(real64) :: ones(3, 2)
 
     ones = 1
-    call context%create(mesh)
+    call context%create(mesh, recipe=recipe)
     call context%add_module('layer', layer)
     call layer%add_parameter('weight', [3, 2])
     call layer%add_parameter('bias', [4])
@@ -73,14 +75,15 @@ contains
     call layer%reshard()
   end subroutine
 
-  subroutine check_gradients()
+  subroutine check_gradients(recipe)
+    integer(int32), intent(in) :: recipe
     type(ostraka_fsdp_context_t) :: context
     type(ostraka_fsdp_module_t) :: layer
     type(ostraka_optimizer_t) :: sgd
     real(real64) :: norm, clipped
     integer(int32) :: ierr
 
-    call make(context, layer, sgd)
+    call make(context, layer, sgd, recipe)
     call sgd%gradient_norm(norm, ierr=ierr)
     call expect_status(ierr, OSTRAKA_INVALID_STATE, __LINE__, 'layer.weight')
     call backward(context, layer, 4d0)

@@ -156,6 +156,15 @@ TEST(Norm, ManyElementsOfEverySize) {
     }
 }
 
+// The square of none of them is large, but that of all is.
+TEST(Norm, ManyLargeNumbers) {
+  for (const double value : {0x1p505, 0x1p499, 0x1p-505}) {
+    const Value all = [=](int, std::int64_t) { return value; };
+    const NamedState state = gradients(make_mesh(), {layout::shard()}, DType::f64, all, {{40000}});
+    EXPECT_NEAR(norm_everywhere({&state, 1}, Norm::l2) / value, 200, 1e-12);
+  }
+}
+
 TEST(Norm, BeyondTheNumbersOfF64IsInfinite) {
   const NamedState state =
       gradients(make_mesh(), {layout::shard()}, DType::f64, [](int, std::int64_t) { return 1.5e308; });
