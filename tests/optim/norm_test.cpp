@@ -218,6 +218,24 @@ TEST(NormErrors, AMissingGradientOnOneRank) {
   }
 }
 
+TEST(NormErrors, RanksWithOtherArguments) {
+  const NamedState state =
+      make_state(make_mesh(), {{6}}, DType::f64, {layout::shard()}, "layer", std::make_shared<Calls>());
+  const bool differs = ranks > 1 && rank == ranks - 1;
+  const auto check = [](auto&& action) {
+    if (ranks > 1)
+      expect_error(Status::RANKS_DISAGREE, action, {"different arguments"});
+    else
+      action();
+  };
+  check([&] { gradient_norm({&state, 1}, differs ? Norm::l1 : Norm::l2); });
+  check([&] { clip_gradients({&state, 1}, differs ? 2 : 1); });
+  check([&] { clip_gradients({&state, 1}, 1, differs ? Norm::max : Norm::l2); });
+  if (ranks > 1)
+    expect_error(Status::INVALID_ARGUMENT, [&] { clip_gradients({&state, 1}, differs ? nan : 1); }, {"max_norm"});
+  EXPECT_EQ(gradient_norm({&state, 1}), 0);
+}
+
 TEST(NormErrors, StatesOnMeshesOfOtherRanks) {
   const auto mesh = make_mesh();
   const auto alone = mesh::DeviceMesh::create(MPI_COMM_SELF, {1});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/hash.hpp>
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/layout/boxes.hpp>
 #include <ostraka/optim/gradients.hpp>
@@ -20,13 +21,15 @@ using buffer::NamedState;
 using States = std::span<const NamedState>;
 
 // Runs `find` on this rank, after what must hold, and brings the results of all ranks together in one operation. When
-// any rank failed, all throw that error.
+// any rank failed, all throw that error; `arguments` is a hash that must be equal.
 template <class Result, class Find>
-std::vector<Result> find_everywhere(States states, const char* operation, Find&& find) {
+std::vector<Result> find_everywhere(States states, const char* operation, std::int64_t arguments, Find&& find) {
   struct Record {
     Result result{};
+    std::int64_t arguments = 0;
     std::int64_t has_failed = 0;
   } own;
+  own.arguments = arguments;
   std::optional<Error> error;
   const buffer::MeshPtr& mesh = states.front().main_gradient.mesh();
   try {
@@ -45,12 +48,16 @@ std::vector<Result> find_everywhere(States states, const char* operation, Find&&
   own.has_failed = error ? 1 : 0;
   comm::Communicator& all = *mesh->communicators().all;
   std::vector<Result> results;
+  bool are_equal = true;
   for (const Record& record : comm::gather(all, own)) {
     own.has_failed |= record.has_failed;
+    are_equal = are_equal && record.arguments == arguments;
     results.push_back(record.result);
   }
   if (own.has_failed != 0)
     comm::agree_on_status(all, error);
+  expect(are_equal, Status::RANKS_DISAGREE, operation, ": the ", all.size(),
+         " ranks pass different arguments or have different states");
   return results;
 }
 
@@ -77,6 +84,27 @@ kernels::NormPart own_part(States states, Norm norm) {
     });
   }
   return sum;
+}
+
+// `limit` is an argument of the operation.
+void check_arguments(const char* operation, Norm norm, double limit) {
+  expect(norm == Norm::l1 || norm == Norm::l2 || norm == Norm::max, Status::INVALID_ARGUMENT, operation,
+         ": expected the norm l1 (1), l2 (2) or max (3), found ", static_cast<std::int32_t>(norm));
+  expect(limit >= 0, Status::INVALID_ARGUMENT, operation, ": expected max_norm >= 0, found ", limit);
+}
+
+double norm_of(States states, Norm norm, const char* operation, double limit) {
+  kernels::NormPart sum;
+  const auto own = [&] {
+    check_arguments(operation, norm, limit); // also where one rank alone is wrong
+    return own_part(states, norm);
+  };
+  if (states.empty())
+    return kernels::finish(norm, own());
+  const std::int64_t arguments = Hash().add(norm).add(limit).add(states.size()).value();
+  for (const auto& part : find_everywhere<kernels::NormPart>(states, operation, arguments, own))
+    kernels::join(norm, sum, part);
+  return kernels::finish(norm, sum);
 }
 
 // A place that compares as the order of states, tensors and elements does.
@@ -132,20 +160,10 @@ void require_gradient(const NamedState& state, const std::string& operation) {
          "(set_last_microbatch(true)) first");
 }
 
-double gradient_norm(States states, Norm norm) {
-  expect(norm == Norm::l1 || norm == Norm::l2 || norm == Norm::max, Status::INVALID_ARGUMENT,
-         "gradient_norm: expected the norm l1 (1), l2 (2) or max (3), found ", static_cast<std::int32_t>(norm));
-  kernels::NormPart sum;
-  if (!states.empty())
-    for (const auto& part :
-         find_everywhere<kernels::NormPart>(states, "gradient_norm", [&] { return own_part(states, norm); }))
-      kernels::join(norm, sum, part);
-  return kernels::finish(norm, sum);
-}
+double gradient_norm(States states, Norm norm) { return norm_of(states, norm, "gradient_norm", 0); }
 
 double clip_gradients(States states, double max_norm, Norm norm) {
-  expect(max_norm >= 0, Status::INVALID_ARGUMENT, "clip_gradients: expected max_norm >= 0, found ", max_norm);
-  const double found = gradient_norm(states, norm);
+  const double found = norm_of(states, norm, "clip_gradients", max_norm);
   if (!std::isfinite(found)) {
     const auto cause = find_non_finite(states);
     fail(Status::INVALID_STATE,
@@ -160,7 +178,9 @@ double clip_gradients(States states, double max_norm, Norm norm) {
 std::optional<NonFinite> find_non_finite(States states) {
   if (states.empty())
     return std::nullopt;
-  const auto places = find_everywhere<Place>(states, "check_finite", [&] { return first_non_finite(states); });
+  const auto arguments = static_cast<std::int64_t>(states.size());
+  const auto places =
+      find_everywhere<Place>(states, "check_finite", arguments, [&] { return first_non_finite(states); });
   std::size_t first = 0;
   for (std::size_t r = 1; r < places.size(); ++r)
     if (places[r].is_before(places[first]))

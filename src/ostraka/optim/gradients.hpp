@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norm, clipping, scaling and checks of the main gradients of NamedStates on meshes of the same ranks (INVALID_ARGUMENT
 // otherwise). Elements that several ranks hold count once. All ranks of the mesh call these functions with the same
-// arguments. INVALID_STATE naming the parameter when a gradient is not complete; on any error nothing has changed.
+// arguments (RANKS_DISAGREE otherwise, where they communicate). INVALID_STATE naming the parameter when a gradient is
+// not complete; on any error nothing has changed.
 #pragma once
 
 #include <ostraka/base/export.hpp>
