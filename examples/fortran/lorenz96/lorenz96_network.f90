@@ -67,13 +67,12 @@ contains
     type(mpi_comm), intent(in) :: comm
     type(ostraka_mesh_t), intent(out) :: mesh
     integer, intent(out) :: recipe
-    logical, parameter :: have_hsdp = .false.
     integer :: ranks
 
     call mpi_comm_size(comm, ranks)
-    if (have_hsdp .and. ranks >= 4 .and. modulo(ranks, 2) == 0) then
+    if (ranks >= 4 .and. modulo(ranks, 2) == 0) then
       call mesh%create(comm%mpi_val, [2, ranks / 2], ['copy ', 'shard'])
-      recipe = ostraka_zero_3                        ! will be ostraka_hsdp
+      recipe = ostraka_hsdp
     else
       call mesh%create(comm%mpi_val)
       recipe = ostraka_zero_3
