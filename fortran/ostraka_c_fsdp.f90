@@ -4,7 +4,8 @@
 !! Handles and addresses are type(c_ptr): by value where C takes the pointer, by reference where C takes its address.
 module ostraka_c_fsdp
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int32_t, c_int64_t, c_ptr
-  use ostraka_types, only: c_adamw_config_t, c_fsdp_config_t, c_sgd_config_t, c_shape_t, ostraka_memory_report_t
+  use ostraka_types, only: c_adamw_config_t, c_fsdp_config_t, c_group_options_t, c_sgd_config_t, &
+    c_shape_t, ostraka_memory_report_t
   implicit none
   public
 
@@ -213,6 +214,60 @@ module ostraka_c_fsdp
       import
       type(c_ptr), value :: optimizer
       real(c_double), value :: learning_rate
+    end function
+    integer(c_int32_t) function c_optimizer_steps(optimizer, steps) bind(c, name='ostraka_optimizer_steps')
+      import
+      type(c_ptr), value :: optimizer
+      integer(c_int64_t), intent(inout) :: steps
+    end function
+    integer(c_int32_t) function c_optimizer_set_steps(optimizer, steps) bind(c, name='ostraka_optimizer_set_steps')
+      import
+      type(c_ptr), value :: optimizer
+      integer(c_int64_t), value :: steps
+    end function
+    integer(c_int32_t) function c_group_options_init_versioned(options, struct_size, version) &
+      bind(c, name='ostraka_group_options_init_versioned')
+      import
+      type(c_group_options_t), intent(out) :: options
+      integer(c_int64_t), value :: struct_size
+      integer(c_int32_t), value :: version
+    end function
+    integer(c_int32_t) function c_optimizer_set_group(optimizer, pattern, options) &
+      bind(c, name='ostraka_optimizer_set_group')
+      import
+      type(c_ptr), value :: optimizer
+      character(kind=c_char), intent(in) :: pattern(*)
+      type(c_group_options_t), intent(in) :: options
+    end function
+    integer(c_int32_t) function c_optimizer_gradient_norm(optimizer, norm, result) &
+      bind(c, name='ostraka_optimizer_gradient_norm')
+      import
+      type(c_ptr), value :: optimizer
+      integer(c_int32_t), value :: norm
+      real(c_double), intent(inout) :: result
+    end function
+    integer(c_int32_t) function c_optimizer_clip_gradients(optimizer, max_norm, norm) &
+      bind(c, name='ostraka_optimizer_clip_gradients')
+      import
+      type(c_ptr), value :: optimizer
+      real(c_double), value :: max_norm
+      real(c_double), intent(inout) :: norm
+    end function
+    integer(c_int32_t) function c_optimizer_scale_gradients(optimizer, factor) &
+      bind(c, name='ostraka_optimizer_scale_gradients')
+      import
+      type(c_ptr), value :: optimizer
+      real(c_double), value :: factor
+    end function
+    integer(c_int32_t) function c_optimizer_check_finite(optimizer) bind(c, name='ostraka_optimizer_check_finite')
+      import
+      type(c_ptr), value :: optimizer
+    end function
+    integer(c_int32_t) function c_optimizer_is_finite(optimizer, is_finite) &
+      bind(c, name='ostraka_optimizer_is_finite')
+      import
+      type(c_ptr), value :: optimizer
+      integer(c_int32_t), intent(inout) :: is_finite
     end function
     integer(c_int32_t) function c_optimizer_destroy(optimizer) bind(c, name='ostraka_optimizer_destroy')
       import

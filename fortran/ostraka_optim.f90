@@ -5,7 +5,7 @@ module ostraka_optim
   use, intrinsic :: iso_fortran_env, only: int32, int64, real64
   use ostraka_c_fsdp
   use ostraka_fsdp, only: context_handle, ostraka_fsdp_context_t
-  use ostraka_support, only: conclude
+  use ostraka_support, only: conclude, to_c_string
   use ostraka_types
   implicit none
   private
@@ -19,6 +19,14 @@ module ostraka_optim
     procedure, public :: create_adamw
     procedure, public :: create_sgd
     procedure, public :: set_learning_rate
+    procedure, public :: set_group
+    procedure, public :: gradient_norm
+    procedure, public :: clip_gradients
+    procedure, public :: scale_gradients
+    procedure, public :: check_finite
+    procedure, public :: is_finite
+    procedure, public :: steps
+    procedure, public :: set_steps
     procedure, public :: step
     procedure, public :: destroy
   end type
@@ -76,7 +84,110 @@ contains
     call conclude('optimizer%set_learning_rate', c_optimizer_set_learning_rate(self%handle, learning_rate), ierr)
   end subroutine
 
-  !! Updates the weights from the gradients, which stay until zero_grad. Collective over the mesh.
+  !! From the next step on these hold for the trainable parameters 'module.parameter' that are called `pattern`, where
+  !! * stands for any characters and ? for one: learning_rate_factor (times the learning rate of the optimizer) and
+  !! weight_decay; what is absent stays as it was. max_dims: only parameters with at most so many dimensions, so
+  !! ('*', weight_decay=0d0, max_dims=1) is no decay of biases. Later calls win. Local, the same on all ranks.
+  subroutine set_group(self, pattern, learning_rate_factor, weight_decay, max_dims, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    character(*), intent(in) :: pattern
+    real(real64), intent(in), optional :: learning_rate_factor, weight_decay
+    integer, intent(in), optional :: max_dims
+    integer(int32), intent(out), optional :: ierr
+    type(c_group_options_t) :: options
+    integer(int32) :: status
+
+    status = c_group_options_init_versioned(options, int(c_sizeof(options), int64), OSTRAKA_GROUP_OPTIONS_VERSION)
+    if (status == OSTRAKA_OK) then
+      if (present(learning_rate_factor)) options%learning_rate_factor = learning_rate_factor
+      if (present(weight_decay)) options%weight_decay = weight_decay
+      if (present(max_dims)) options%max_dims = int(max_dims, int32)
+      status = c_optimizer_set_group(self%handle, to_c_string(pattern), options)
+    end if
+    call conclude('optimizer%set_group', status, ierr)
+  end subroutine
+
+  !! The norm of all gradients as one vector, equal on all ranks: OSTRAKA_NORM_L2 (the default), OSTRAKA_NORM_L1 or
+  !! OSTRAKA_NORM_MAX. Between finish_backward and step. NaN or infinite when an element is. Collective over the mesh.
+  subroutine gradient_norm(self, norm, which, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    real(real64), intent(out) :: norm
+    integer(int32), intent(in), optional :: which
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: asked
+
+    asked = OSTRAKA_NORM_L2
+    if (present(which)) asked = which
+    norm = 0
+    call conclude('optimizer%gradient_norm', c_optimizer_gradient_norm(self%handle, asked, norm), ierr)
+  end subroutine
+
+  !! Multiplies the gradients by max_norm / (norm + 1e-6) when their l2 norm is larger than max_norm; `norm` is that of
+  !! before. A gradient that is not finite is an error on all ranks, which changes nothing. Collective over the mesh.
+  subroutine clip_gradients(self, max_norm, norm, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    real(real64), intent(in) :: max_norm
+    real(real64), intent(out), optional :: norm
+    integer(int32), intent(out), optional :: ierr
+    real(real64) :: found
+
+    found = 0
+    call conclude('optimizer%clip_gradients', c_optimizer_clip_gradients(self%handle, max_norm, found), ierr)
+    if (present(norm)) norm = found
+  end subroutine
+
+  !! Multiplies the gradients by a finite number. Local, the same on all ranks.
+  subroutine scale_gradients(self, factor, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    real(real64), intent(in) :: factor
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('optimizer%scale_gradients', c_optimizer_scale_gradients(self%handle, factor), ierr)
+  end subroutine
+
+  !! An error on all ranks when a gradient is NaN or infinite; names the first parameter that has one, where in it (in
+  !! the order of memory, from 0) and the rank. Collective over the mesh.
+  subroutine check_finite(self, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('optimizer%check_finite', c_optimizer_check_finite(self%handle), ierr)
+  end subroutine
+
+  !! Whether all gradients are finite; equal on all ranks. Collective over the mesh.
+  subroutine is_finite(self, answer, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    logical, intent(out) :: answer
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: found, status
+
+    found = 0
+    status = c_optimizer_is_finite(self%handle, found)
+    answer = status == OSTRAKA_OK .and. found /= 0
+    call conclude('optimizer%is_finite', status, ierr)
+  end subroutine
+
+  !! The steps so far. Local.
+  subroutine steps(self, count, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    integer(int64), intent(out) :: count
+    integer(int32), intent(out), optional :: ierr
+
+    count = 0
+    call conclude('optimizer%steps', c_optimizer_steps(self%handle, count), ierr)
+  end subroutine
+
+  !! For a run that is continued: the corrections of AdamW depend on the number of steps. Local.
+  subroutine set_steps(self, count, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    integer(int64), intent(in) :: count
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('optimizer%set_steps', c_optimizer_set_steps(self%handle, count), ierr)
+  end subroutine
+
+  !! Updates the weights from the gradients, which stay until zero_grad; a second step without a backward pass in
+  !! between is an error. Collective over the mesh.
   subroutine step(self, ierr)
     class(ostraka_optimizer_t), intent(in) :: self
     integer(int32), intent(out), optional :: ierr

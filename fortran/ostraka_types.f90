@@ -70,6 +70,11 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_HFSDP = 5
   integer(int32), parameter :: OSTRAKA_ZERO_1_ZERO_2 = 6
 
+  !! Norms of gradients: sum |g|, sqrt(sum g**2), max |g|.
+  integer(int32), parameter :: OSTRAKA_NORM_L1 = 1
+  integer(int32), parameter :: OSTRAKA_NORM_L2 = 2
+  integer(int32), parameter :: OSTRAKA_NORM_MAX = 3
+
   !! Kinds of memory; a context reports its own in an ostraka_memory_report_t.
   integer(int32), parameter :: OSTRAKA_MEMORY_OTHER = 0
   integer(int32), parameter :: OSTRAKA_MEMORY_PARAMETERS = 1
@@ -82,6 +87,7 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 2
   integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_GROUP_OPTIONS_VERSION = 1
 
   !! C hands out shapes of at most this many dimensions.
   integer, parameter :: MAX_DIMS = 8
@@ -154,6 +160,14 @@ module ostraka_types
     integer(c_int32_t) :: reserved
     real(c_double) :: learning_rate
     real(c_double) :: momentum
+    real(c_double) :: weight_decay
+  end type
+
+  type, bind(c) :: c_group_options_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: max_dims
+    real(c_double) :: learning_rate_factor
     real(c_double) :: weight_decay
   end type
 end module

@@ -62,6 +62,13 @@ static_assert(offsetof(ostraka_sgd_config_t, struct_size) == 0 && offsetof(ostra
                   offsetof(ostraka_sgd_config_t, learning_rate) == 16 &&
                   offsetof(ostraka_sgd_config_t, momentum) == 24 && offsetof(ostraka_sgd_config_t, weight_decay) == 32,
               "sgd config");
+static_assert(sizeof(ostraka_group_options_t) == 32, "group options");
+static_assert(offsetof(ostraka_group_options_t, struct_size) == 0 && offsetof(ostraka_group_options_t, version) == 8 &&
+                  offsetof(ostraka_group_options_t, max_dims) == 12 &&
+                  offsetof(ostraka_group_options_t, learning_rate_factor) == 16 &&
+                  offsetof(ostraka_group_options_t, weight_decay) == 24,
+              "group options");
+static_assert(OSTRAKA_NORM_L1 == 1 && OSTRAKA_NORM_L2 == 2 && OSTRAKA_NORM_MAX == 3, "norms");
 static_assert(sizeof(ostraka_memory_report_t) == 72, "memory report");
 static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(ostraka_memory_report_t, version) == 8 &&
                   offsetof(ostraka_memory_report_t, parameters) == 16 &&
@@ -87,6 +94,13 @@ void abi_suite(void) {
   CHECK_INT(fsdp.broadcast, 0);
   CHECK_INT(fsdp.main_dtype, -1);
 
+  ostraka_group_options_t group;
+  CHECK_OK(ostraka_group_options_init(&group));
+  CHECK_INT(group.struct_size, 32);
+  CHECK_INT(group.version, 1);
+  CHECK_INT(group.max_dims, -1);
+  CHECK_NEAR(group.learning_rate_factor, -1, 0);
+  CHECK_NEAR(group.weight_decay, -1, 0);
   ostraka_adamw_config_t adamw;
   CHECK_OK(ostraka_adamw_config_init(&adamw));
   CHECK_INT(adamw.struct_size, 56);

@@ -162,6 +162,7 @@ static void report_of_version_1(ostraka_fsdp_context_t context) {
 void config_suite(void) {
   INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3);
   INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1);
+  INIT_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1);
   INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1);
   INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
 
@@ -172,6 +173,8 @@ void config_suite(void) {
               ostraka_fsdp_context_create(model.mesh, &config, &context));
   USE_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1,
               ostraka_adamw_create(model.context, &config, &optimizer));
+  USE_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1,
+              ostraka_optimizer_set_group(model.sgd, "*", &config));
   USE_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1,
               ostraka_sgd_create(model.context, &config, &optimizer));
   USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2,

@@ -197,6 +197,8 @@ static void context_functions(void) {
 }
 
 static void module_functions(void) {
+  ostraka_group_options_t group;
+  CHECK_OK(ostraka_group_options_init(&group));
   const void* data = NULL;
   void* gradient = NULL;
   int64_t n = 0, m = 0;
@@ -218,6 +220,14 @@ static void module_functions(void) {
   MODULE_REFUSES(ostraka_fsdp_module_reshard(handle));
   REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_step(handle));
   REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_set_learning_rate(handle, 1));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_steps(handle, &n));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_set_steps(handle, 1));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_set_group(handle, "*", &group));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_gradient_norm(handle, OSTRAKA_NORM_L2, &beta));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_clip_gradients(handle, 1, &beta));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_scale_gradients(handle, 1));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_check_finite(handle));
+  REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_is_finite(handle, &k));
 }
 
 /* Null is fine and stays null; a copy of a destroyed handle, or another kind, is not, and keeps its value. */

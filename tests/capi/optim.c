@@ -42,7 +42,124 @@ static void adamw_defaults(void) {
   destroy_model(&model);
 }
 
+/* One element of the gradient is replaced by `special` on rank 0 unless that is 0. */
+static void backward(model_t* model, double special) {
+  void* data = NULL;
+  int64_t count = 0;
+  double beta = -1;
+  CHECK_OK(ostraka_fsdp_context_zero_grad(model->context));
+  forward(model);
+  CHECK_OK(ostraka_fsdp_module_pre_backward(model->module));
+  write_gradient(model);
+  if (special != 0 && check_rank == 0 &&
+      CHECK_OK(ostraka_fsdp_module_gradient(model->module, "w", OSTRAKA_F64, &data, &count, &beta)))
+    ((double*)data)[3] = special;
+  CHECK_OK(ostraka_fsdp_module_post_backward(model->module));
+  CHECK_OK(ostraka_fsdp_context_finish_backward(model->context));
+}
+
+static double norm_of(ostraka_optimizer_t optimizer, int32_t which) {
+  double norm = -1;
+  CHECK_OK(ostraka_optimizer_gradient_norm(optimizer, which, &norm));
+  return norm;
+}
+
+static void gradients(void) {
+  model_t model = make_model();
+  const double sum = check_ranks * (check_ranks + 1) / 2, l2 = sum * sqrt(1 + 4 + 9 + 16 + 25);
+  double norm = -1;
+  CHECK_FAILS(ostraka_optimizer_gradient_norm(model.sgd, OSTRAKA_NORM_L2, &norm), OSTRAKA_INVALID_STATE, "model.w");
+  CHECK_FAILS(ostraka_optimizer_scale_gradients(model.sgd, 2), OSTRAKA_INVALID_STATE, "model.w");
+  backward(&model, 0);
+  CHECK_NEAR(norm_of(model.sgd, OSTRAKA_NORM_L1), 15 * sum, 1e-12);
+  CHECK_NEAR(norm_of(model.sgd, OSTRAKA_NORM_L2), l2, 1e-12);
+  CHECK_NEAR(norm_of(model.sgd, OSTRAKA_NORM_MAX), 5 * sum, 0);
+  CHECK_FAILS(ostraka_optimizer_gradient_norm(model.sgd, 0, &norm), OSTRAKA_INVALID_ARGUMENT, "found 0");
+  CHECK_FAILS(ostraka_optimizer_gradient_norm(model.sgd, OSTRAKA_NORM_L2, NULL), OSTRAKA_INVALID_ARGUMENT, "null");
+  CHECK_OK(ostraka_optimizer_scale_gradients(model.sgd, 0.5));
+  CHECK_NEAR(norm_of(model.sgd, OSTRAKA_NORM_L2), l2 / 2, 1e-12);
+  CHECK_FAILS(ostraka_optimizer_scale_gradients(model.sgd, HUGE_VAL), OSTRAKA_INVALID_ARGUMENT, "factor");
+  CHECK_FAILS(ostraka_optimizer_clip_gradients(model.sgd, -1, &norm), OSTRAKA_INVALID_ARGUMENT, "max_norm");
+  CHECK_OK(ostraka_optimizer_clip_gradients(model.sgd, l2, &norm)); /* small enough */
+  CHECK_NEAR(norm, l2 / 2, 1e-12);
+  CHECK_OK(ostraka_optimizer_clip_gradients(model.sgd, l2 / 4, NULL));
+  CHECK_NEAR(norm_of(model.sgd, OSTRAKA_NORM_L2), l2 / 4 * norm / (norm + 1e-6), 1e-12);
+  CHECK_OK(ostraka_optimizer_step(model.sgd));
+  for (int k = 0; k < MODEL_SIZE; ++k)
+    model.expected[k] -= 0.5 * (k + 1) * sum * (l2 / 4 / (norm + 1e-6) / 2);
+  check_weights(&model);
+  destroy_model(&model);
+}
+
+static void not_finite(void) {
+  model_t model = make_model();
+  int32_t is_finite = -1;
+  double norm = -1;
+  backward(&model, 0);
+  CHECK_OK(ostraka_optimizer_is_finite(model.sgd, &is_finite));
+  CHECK_INT(is_finite, 1);
+  CHECK_OK(ostraka_optimizer_check_finite(model.sgd));
+  CHECK_FAILS(ostraka_optimizer_is_finite(model.sgd, NULL), OSTRAKA_INVALID_ARGUMENT, "is_finite");
+  backward(&model, -HUGE_VAL);
+  CHECK_OK(ostraka_optimizer_is_finite(model.sgd, &is_finite));
+  CHECK_INT(is_finite, 0);
+  CHECK_FAILS(ostraka_optimizer_check_finite(model.sgd), OSTRAKA_INVALID_STATE, "'model.w' is -infinite at element 3");
+  CHECK_FAILS(ostraka_optimizer_clip_gradients(model.sgd, 1, &norm), OSTRAKA_INVALID_STATE, "element 3");
+  CHECK_NEAR(norm, -1, 0);
+  CHECK(isinf(norm_of(model.sgd, OSTRAKA_NORM_L1)));
+  backward(&model, NAN);
+  CHECK(isnan(norm_of(model.sgd, OSTRAKA_NORM_MAX)));
+  train_step(&model);
+  destroy_model(&model);
+}
+
+static void steps(void) {
+  model_t model = make_model();
+  int64_t count = -1;
+  CHECK_OK(ostraka_optimizer_steps(model.sgd, &count));
+  CHECK_INT(count, 0);
+  CHECK_FAILS(ostraka_optimizer_set_steps(model.sgd, -1), OSTRAKA_INVALID_ARGUMENT, "steps >= 0");
+  CHECK_OK(ostraka_optimizer_set_steps(model.sgd, 7));
+  train_step(&model);
+  CHECK_OK(ostraka_optimizer_steps(model.sgd, &count));
+  CHECK_INT(count, 8);
+  CHECK_FAILS(ostraka_optimizer_steps(model.sgd, NULL), OSTRAKA_INVALID_ARGUMENT, "'steps' is null");
+  CHECK_FAILS(ostraka_optimizer_step(model.sgd), OSTRAKA_INVALID_STATE, "new gradient"); /* the same again */
+  check_weights(&model);
+  train_step(&model);
+  destroy_model(&model);
+}
+
+static void groups(void) {
+  model_t model = make_model();
+  ostraka_group_options_t options;
+  const double sum = check_ranks * (check_ranks + 1) / 2;
+  CHECK_OK(ostraka_group_options_init(&options));
+  CHECK_FAILS(ostraka_optimizer_set_group(model.sgd, "model.x", &options), OSTRAKA_INVALID_ARGUMENT, "'model.w'");
+  CHECK_FAILS(ostraka_optimizer_set_group(model.sgd, NULL, &options), OSTRAKA_INVALID_ARGUMENT, "'pattern' is null");
+  CHECK_FAILS(ostraka_optimizer_set_group(model.sgd, "*", NULL), OSTRAKA_INVALID_ARGUMENT, "'options' is null");
+  options.weight_decay = 0.5;
+  options.max_dims = 0; /* "w" has one dimension */
+  CHECK_OK(ostraka_optimizer_set_group(model.sgd, "*", &options));
+  train_step(&model);
+  options.max_dims = 1;
+  options.learning_rate_factor = 0.25;
+  CHECK_OK(ostraka_optimizer_set_group(model.sgd, "mo*.?", &options));
+  options.weight_decay = -0.5;
+  CHECK_FAILS(ostraka_optimizer_set_group(model.sgd, "*", &options), OSTRAKA_INVALID_ARGUMENT, "weight_decay");
+  backward(&model, 0);
+  CHECK_OK(ostraka_optimizer_step(model.sgd));
+  for (int k = 0; k < MODEL_SIZE; ++k)
+    model.expected[k] -= 0.5 * 0.25 * (sum * (k + 1) + 0.5 * model.expected[k]);
+  check_weights(&model);
+  destroy_model(&model);
+}
+
 void optim_suite(void) {
+  gradients();
+  not_finite();
+  steps();
+  groups();
   learning_rates();
   adamw_defaults();
 }

@@ -30,6 +30,15 @@ void check_reduce_scatter(Communicator& group, runtime::Stream& stream, DType dt
   EXPECT_EQ(values(out, own, dtype), expected);
   EXPECT_EQ(values(part(out, own, dtype), 1, dtype)[0], 99);
   EXPECT_EQ(values(in, size, dtype), mine);
+  std::vector<double> consumed;
+  const Consumer consumer = [&](const runtime::Execution&, std::int64_t first, std::int64_t count, const void* found) {
+    ASSERT_EQ(first, static_cast<std::int64_t>(consumed.size())) << "in order";
+    const std::vector<double> more = elements(found, count, dtype);
+    consumed.insert(consumed.end(), more.begin(), more.end());
+  };
+  group.reduce_scatter(stream, in, out, pieces, dtype, op, consumer);
+  EXPECT_EQ(consumed, expected) << "by a consumer";
+  EXPECT_EQ(values(in, size, dtype), mine);
   const Operand place = part(in, pieces.begin(rank), dtype);
   group.reduce_scatter(stream, in, place, pieces, dtype, op);
   EXPECT_EQ(values(place, own, dtype), expected) << "in place";
@@ -64,6 +73,7 @@ TEST(Reductions, LargeCounts) {
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
         SCOPED_TRACE(std::string(name(dtype)) + " " + name(op));
         check_reduce_scatter(*group, *stream, dtype, op, Segments::equal(ranks, 3001));
+        check_reduce_scatter(*group, *stream, dtype, op, Segments::equal(ranks, 40000)); // several blocks for consumers
         check_reduce_scatter(*group, *stream, dtype, op, pieces_by([](int k) { return 1023 + k * 2; }));
       }
 }

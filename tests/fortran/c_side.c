@@ -9,7 +9,8 @@ int32_t c_side_constant(const char* name);
 int64_t c_side_size(int32_t which);
 
 int32_t c_side_constant(const char* name) {
-#define CONSTANT(x) {#x, x}
+#define CONSTANT(x)                                                                                                    \
+  { #x, x }
   static const struct {
     const char* name;
     int32_t value;
@@ -57,6 +58,9 @@ int32_t c_side_constant(const char* name) {
       CONSTANT(OSTRAKA_ATOM_TENSOR),
       CONSTANT(OSTRAKA_NO_SHARD),
       CONSTANT(OSTRAKA_ZERO_3),
+      CONSTANT(OSTRAKA_NORM_L1),
+      CONSTANT(OSTRAKA_NORM_L2),
+      CONSTANT(OSTRAKA_NORM_MAX),
       CONSTANT(OSTRAKA_MEMORY_OTHER),
       CONSTANT(OSTRAKA_MEMORY_PARAMETERS),
       CONSTANT(OSTRAKA_MEMORY_GRADIENTS),
@@ -70,8 +74,9 @@ int32_t c_side_constant(const char* name) {
 }
 
 int64_t c_side_size(int32_t which) {
-  const size_t sizes[] = {sizeof(ostraka_placement_t),    sizeof(ostraka_shape_t),      sizeof(ostraka_fsdp_config_t),
-                          sizeof(ostraka_adamw_config_t), sizeof(ostraka_sgd_config_t), sizeof(ostraka_memory_report_t),
-                          sizeof(ostraka_atom_t)};
+  const size_t sizes[] = {sizeof(ostraka_placement_t),   sizeof(ostraka_shape_t),
+                          sizeof(ostraka_fsdp_config_t), sizeof(ostraka_adamw_config_t),
+                          sizeof(ostraka_sgd_config_t),  sizeof(ostraka_memory_report_t),
+                          sizeof(ostraka_atom_t),        sizeof(ostraka_group_options_t)};
   return (int64_t)sizes[which];
 }

@@ -6,9 +6,9 @@ program numbers_test
   use, intrinsic :: iso_fortran_env, only: int16, int32, int64, real32
   use checks
   use ostraka
-  use ostraka_types, only: c_adamw_config_t, c_fsdp_config_t, c_sgd_config_t, c_shape_t
+  use ostraka_types, only: c_adamw_config_t, c_fsdp_config_t, c_group_options_t, c_sgd_config_t, c_shape_t
   use ostraka_c_fsdp, only: c_adamw_config_init_versioned, c_fsdp_config_init_versioned, &
-    c_memory_report_init_versioned, c_sgd_config_init_versioned
+    c_group_options_init_versioned, c_memory_report_init_versioned, c_sgd_config_init_versioned
   implicit none
 
   interface
@@ -82,6 +82,9 @@ contains
     call constant('OSTRAKA_ATOM_TENSOR', OSTRAKA_ATOM_TENSOR)
     call constant('OSTRAKA_NO_SHARD', OSTRAKA_NO_SHARD)
     call constant('OSTRAKA_ZERO_3', OSTRAKA_ZERO_3)
+    call constant('OSTRAKA_NORM_L1', OSTRAKA_NORM_L1)
+    call constant('OSTRAKA_NORM_L2', OSTRAKA_NORM_L2)
+    call constant('OSTRAKA_NORM_MAX', OSTRAKA_NORM_MAX)
     call constant('OSTRAKA_MEMORY_OTHER', OSTRAKA_MEMORY_OTHER)
     call constant('OSTRAKA_MEMORY_PARAMETERS', OSTRAKA_MEMORY_PARAMETERS)
     call constant('OSTRAKA_MEMORY_GRADIENTS', OSTRAKA_MEMORY_GRADIENTS)
@@ -98,6 +101,7 @@ contains
     type(c_sgd_config_t) :: sgd
     type(ostraka_memory_report_t) :: report
     type(ostraka_atom_t) :: atom
+    type(c_group_options_t) :: group
 
     call expect(c_sizeof(placement) == c_side_size(0), __LINE__)
     call expect(c_sizeof(shape) == c_side_size(1), __LINE__)
@@ -106,6 +110,7 @@ contains
     call expect(c_sizeof(sgd) == c_side_size(4), __LINE__)
     call expect(c_sizeof(report) == c_side_size(5), __LINE__)
     call expect(c_sizeof(atom) == c_side_size(6), __LINE__)
+    call expect(c_sizeof(group) == c_side_size(7), __LINE__)
     call expect(atom%kind == OSTRAKA_ATOM_ELEMENT .and. atom%count == 1, __LINE__)
 
     call expect(c_fsdp_config_init_versioned(fsdp, c_side_size(2), 2) == OSTRAKA_OK, __LINE__)
@@ -119,6 +124,9 @@ contains
     call expect(c_sgd_config_init_versioned(sgd, c_side_size(4), 1) == OSTRAKA_OK, __LINE__)
     call expect(sgd%struct_size == c_sizeof(sgd) .and. sgd%version == 1, __LINE__)
     call expect(all([sgd%learning_rate, sgd%momentum, sgd%weight_decay] == [1d-3, 0d0, 0d0]), __LINE__)
+    call expect(c_group_options_init_versioned(group, c_side_size(7), 1) == OSTRAKA_OK, __LINE__)
+    call expect(group%struct_size == c_sizeof(group) .and. group%version == 1 .and. group%max_dims == -1, __LINE__)
+    call expect(all([group%learning_rate_factor, group%weight_decay] == [-1d0, -1d0]), __LINE__)
     call expect(c_memory_report_init_versioned(report, c_side_size(5), 2) == OSTRAKA_OK, __LINE__)
     call expect(report%struct_size == c_sizeof(report) .and. report%version == 2, __LINE__)
   end subroutine

@@ -30,7 +30,7 @@ def plain_type(text):
     """One spelling for a C type: handles are void*, no const, no blanks, fixed widths by their gfortran names."""
     text = re.sub(r"\bconst\b", "", text)
     text = re.sub(r"\bostraka_(mesh|layout|buffer|flat_buffer|fsdp_context|fsdp_module|optimizer)_t\b", "void*", text)
-    text = re.sub(r"\bc_(shape|fsdp_config|adamw_config|sgd_config)_t\b", r"ostraka_\1_t", text)
+    text = re.sub(r"\bc_(shape|fsdp_config|adamw_config|sgd_config|group_options)_t\b", r"ostraka_\1_t", text)
     text = re.sub(r"\bint64_t\b", "long", text)
     text = re.sub(r"\b(int32_t|ostraka_status_t|MPI_Fint)\b", "int", text)
     return re.sub(r"\s+", "", text)

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ostraka::optim::test {
@@ -23,9 +24,23 @@ using namespace ostraka::test;
 using buffer::DBuffer;
 using buffer::NamedState;
 
-inline buffer::MeshPtr make_mesh() {
+inline buffer::MeshPtr make_mesh(const std::vector<int>& sizes = {ranks}) {
   setenv("OSTRAKA_CHECK", "1", 1);
-  return mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
+  return mesh::DeviceMesh::create(MPI_COMM_WORLD, sizes);
+}
+
+/// All ways to place a buffer, on a line and on grids. Collective.
+inline std::vector<std::pair<buffer::MeshPtr, layout::Placements>> all_placements() {
+  const layout::Placement whole = layout::replicate(), cut = layout::shard();
+  const auto line = make_mesh();
+  std::vector<std::pair<buffer::MeshPtr, layout::Placements>> result{{line, {cut}}, {line, {whole}}};
+  for (int outer = 1; outer <= ranks; ++outer)
+    if (ranks % outer == 0) {
+      const auto grid = make_mesh({outer, ranks / outer});
+      for (const layout::Placements& placements : {layout::Placements{cut, cut}, {whole, cut}, {whole, whole}})
+        result.emplace_back(grid, placements);
+    }
+  return result;
 }
 
 /// Counts what the optimizer asks of a state.
@@ -33,6 +48,7 @@ struct Calls {
   int check_update = 0;
   int before_update = 0;
   int refresh = 0;
+  int publish = 0;
   bool has_gradient = true;
 };
 
@@ -51,6 +67,7 @@ inline NamedState make_state(const buffer::MeshPtr& mesh, const std::vector<layo
   state.check_update = [calls] { ++calls->check_update; };
   state.before_update = [calls] { ++calls->before_update; };
   state.refresh = [calls] { ++calls->refresh; };
+  state.publish = [calls] { ++calls->publish; };
   return state;
 }
 

@@ -3,11 +3,13 @@
 #include "optim_test.hpp"
 
 #include <functional>
+#include <random>
 
 namespace ostraka::optim::test {
 namespace {
 
-const std::vector<layout::Shape> shapes{{5, 3}, {}, {0, 4}, {17}, {2, 2, 3}};
+using Shapes = std::vector<layout::Shape>;
+const Shapes shapes{{5, 3}, {}, {0, 4}, {17}, {2, 2, 3}};
 constexpr int steps = 10;
 
 using Make = std::function<std::unique_ptr<Optimizer>(std::vector<NamedState>)>;
@@ -15,12 +17,12 @@ using Update = std::function<void(Element&, long double rate, long double gradie
 
 // Ten steps of both, with a new learning rate from step 6 on. The error is relative to the largest weight so far: a
 // weight may pass near zero.
-void expect_updates(const Make& make, const Update& update, double rate, DType dtype, double tolerance) {
-  const auto mesh = make_mesh();
-  for (const layout::Placements& placements : {layout::Placements{layout::shard()}, {layout::replicate()}}) {
+void expect_updates(const Make& make, const Update& update, double rate, DType dtype, double tolerance,
+                    const Shapes& of = shapes) {
+  for (const auto& [mesh, placements] : all_placements()) {
     SCOPED_TRACE(layout::to_string(placements));
     const auto calls = std::make_shared<Calls>();
-    const NamedState state = make_state(mesh, shapes, dtype, placements, "m", calls);
+    const NamedState state = make_state(mesh, of, dtype, placements, "m", calls);
     fill(state.main_weight, weight_value);
     const auto optimizer = make({state});
     for (int t = 1; t <= steps; ++t) {
@@ -50,18 +52,19 @@ void expect_updates(const Make& make, const Update& update, double rate, DType d
   }
 }
 
-void expect_adamw(const AdamWConfig& config) {
+void expect_adamw(const AdamWConfig& config, const Shapes& of = shapes) {
   const Make make = [&](std::vector<NamedState> states) { return make_adamw(std::move(states), config); };
   const Update update = [&](Element& e, long double rate, long double g, int t) { e.adamw(config, rate, g, t); };
-  expect_updates(make, update, config.learning_rate, DType::f64, 1e-14);
-  expect_updates(make, update, config.learning_rate, DType::f32, 4e-6); // about 3 roundings of 6e-8 in each of 10 steps
+  expect_updates(make, update, config.learning_rate, DType::f64, 1e-14, of);
+  expect_updates(make, update, config.learning_rate, DType::f32, 4e-6,
+                 of); // about 3 roundings of 6e-8 in each of 10 steps
 }
 
-void expect_sgd(const SgdConfig& config) {
+void expect_sgd(const SgdConfig& config, const Shapes& of = shapes) {
   const Make make = [&](std::vector<NamedState> states) { return make_sgd(std::move(states), config); };
   const Update update = [&](Element& e, long double rate, long double g, int) { e.sgd(config, rate, g); };
-  expect_updates(make, update, config.learning_rate, DType::f64, 1e-14);
-  expect_updates(make, update, config.learning_rate, DType::f32, 4e-6);
+  expect_updates(make, update, config.learning_rate, DType::f64, 1e-14, of);
+  expect_updates(make, update, config.learning_rate, DType::f32, 4e-6, of);
 }
 
 TEST(AdamW, Defaults) { expect_adamw({}); }
@@ -78,6 +81,18 @@ TEST(Sgd, Plain) { expect_sgd({.learning_rate = 0.1}); }
 TEST(Sgd, Momentum) { expect_sgd({.learning_rate = 0.1, .momentum = 0.9}); }
 TEST(Sgd, WeightDecay) { expect_sgd({.learning_rate = 0.1, .weight_decay = 0.2}); }
 TEST(Sgd, MomentumAndWeightDecay) { expect_sgd({.learning_rate = 0.05, .momentum = 0.5, .weight_decay = 0.1}); }
+
+TEST(Optimizer, RandomShapes) {
+  std::mt19937_64 numbers(fresh_seed("RandomShapes"));
+  for (int round = 0; round < 4; ++round) {
+    Shapes of(1 + numbers() % 4);
+    for (layout::Shape& shape : of)
+      for (std::uint64_t d = numbers() % 4; d > 0; --d)
+        shape.push_back(static_cast<std::int64_t>(numbers() % 7));
+    expect_adamw({.learning_rate = 0.05, .beta1 = 0.7, .epsilon = 1e-5, .weight_decay = 0.05}, of);
+    expect_sgd({.learning_rate = 0.05, .momentum = 0.8, .weight_decay = 0.05}, of);
+  }
+}
 
 // Case 16: counted twice, the step would be 0.7441.
 TEST(AdamW, Case16FirstStepIsExactlyTheRate) {

@@ -53,7 +53,7 @@ struct Agreement {
 
 // Whether `from` and `to` lie in scratch may differ between ranks, their names too.
 void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, const Agreement& common,
-         runtime::Stream& stream, const mesh::Communicators& communicators) {
+         runtime::Stream& stream, const mesh::Communicators& communicators, const comm::Consumer& consumer = nullptr) {
   using Kind = RedistributeStep::Kind;
   switch (step.kind) {
   case Kind::view:
@@ -64,11 +64,17 @@ void run(const RedistributeStep& step, const DBuffer& from, const DBuffer& to, c
     communicators.gather[step.axis]->allgather(stream, operand(from), operand(to), pieces_of(from, step.axis),
                                                from.dtype(), common.name, common.value);
     return;
-  case Kind::reduce_scatter:
-    communicators.reduce[step.axis]->reduce_scatter(stream, operand(from), operand(to), pieces_of(to, step.axis),
-                                                    from.dtype(), from.placements()[step.axis].op, common.name,
-                                                    common.value);
+  case Kind::reduce_scatter: {
+    comm::Communicator& reduce = *communicators.reduce[step.axis];
+    const layout::ReduceOp op = from.placements()[step.axis].op;
+    const layout::Segments pieces = pieces_of(to, step.axis);
+    if (consumer)
+      reduce.reduce_scatter(stream, operand(from), operand(to), pieces, from.dtype(), op, consumer, common.name,
+                            common.value);
+    else
+      reduce.reduce_scatter(stream, operand(from), operand(to), pieces, from.dtype(), op, common.name, common.value);
     return;
+  }
   case Kind::allreduce:
     communicators.reduce[step.axis]->allreduce(stream, operand(from), operand(to), to.numel(), to.dtype(),
                                                from.placements()[step.axis].op, common.name, common.value);
@@ -111,16 +117,9 @@ bool moves_nothing(const RedistributeStep& step) {
   return step.kind == RedistributeStep::Kind::view || step.kind == RedistributeStep::Kind::relabel;
 }
 
-} // namespace
-
-void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
-                  const mesh::Communicators& communicators) {
-  redistribute(from, to, stream, communicators, *communicators.scratch);
-}
-
-void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
-                  const mesh::Communicators& communicators, memory::Scratch& scratch) {
-  const auto steps = plan_redistribute(from.placements(), to.placements());
+void carry_out(const std::vector<RedistributeStep>& steps, const DBuffer& from, const DBuffer& to,
+               runtime::Stream& stream, const mesh::Communicators& communicators, memory::Scratch& scratch,
+               const comm::Consumer& consumer) {
   const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);
@@ -142,12 +141,35 @@ void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& strea
   DBuffer between;
   for (const RedistributeStep& step : steps) {
     if (&step == &steps.back())
-      return run(step, *current, to, common, stream, communicators);
+      return run(step, *current, to, common, stream, communicators, consumer);
     DBuffer next = place(step, *current);
     run(step, *current, next, common, stream, communicators);
     between = std::move(next);
     current = &between;
   }
+}
+
+} // namespace
+
+void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
+                  const mesh::Communicators& communicators) {
+  redistribute(from, to, stream, communicators, *communicators.scratch);
+}
+
+void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
+                  const mesh::Communicators& communicators, memory::Scratch& scratch) {
+  carry_out(plan_redistribute(from.placements(), to.placements()), from, to, stream, communicators, scratch, nullptr);
+}
+
+void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
+                  const mesh::Communicators& communicators, comm::Consumer consumer) {
+  const auto steps = plan_redistribute(from.placements(), to.placements());
+  const bool ends_with_reduction = !steps.empty() && steps.back().kind == RedistributeStep::Kind::reduce_scatter;
+  carry_out(steps, from, to, stream, communicators, *communicators.scratch, ends_with_reduction ? consumer : nullptr);
+  if (!ends_with_reduction)
+    stream.launch("consume", [to, consumer = std::move(consumer)](const runtime::Execution& execution) {
+      consumer(execution, 0, to.numel(), to.data());
+    });
 }
 
 void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, comm::Communicator& all) {

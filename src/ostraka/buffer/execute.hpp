@@ -15,6 +15,11 @@ namespace ostraka::buffer {
 OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                               const mesh::Communicators& communicators);
 
+/// The same where results go to a consumer, element k being element k of `to`: while they are in the cache where the
+/// last step is a reduce-scatter within a node. `to` is undefined afterwards if it is, else the result.
+OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
+                              const mesh::Communicators& communicators, comm::Consumer consumer);
+
 /// The same with scratch of the caller instead of that of the communicators.
 OSTRAKA_API void redistribute(const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                               const mesh::Communicators& communicators, memory::Scratch& scratch);

@@ -5,6 +5,7 @@
 
 #include <ostraka/buffer/dbuffer.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -15,12 +16,16 @@ namespace ostraka::buffer {
 struct NamedState {
   std::vector<std::string> tensor_names; ///< one per tensor of the layout, "module.parameter"
   DBuffer main_weight;
-  DBuffer main_gradient;                ///< same layout, placements and type as main_weight
+  DBuffer model_weight;  ///< the same elements in the storage type; refers to nothing where that is main_weight itself
+  DBuffer main_gradient; ///< same layout, placements and type as main_weight
   std::map<std::string, DBuffer> state; ///< "exp_avg", ...: likewise, created by the optimizer
   std::function<bool()> has_gradient;   ///< whether main_gradient holds a complete gradient
-  std::function<void()> check_update;   ///< throws while the weights are in use
-  std::function<void()> before_update;  ///< call before each change of main_weight; may wait until peers let it go
-  std::function<void()> refresh;        ///< main weight -> model weight; call after each change of main_weight
+  /// A number that changes with every contribution to main_gradient; empty: nobody counts.
+  std::function<std::int64_t()> gradient_version;
+  std::function<void()> check_update;  ///< throws while the weights are in use
+  std::function<void()> before_update; ///< call before each change of main_weight; may wait until peers let it go
+  std::function<void()> refresh;       ///< main weight -> model weight; call after each change of main_weight
+  std::function<void()> publish;       ///< call instead of refresh by who has written model_weight, too
 };
 
 } // namespace ostraka::buffer

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -105,17 +106,20 @@ std::vector<std::int64_t> from_first_rank(Communicator& group, const std::vector
   return result;
 }
 
+void gather_bytes(Communicator& group, const void* own, std::size_t bytes, void* all) {
+  const auto place = static_cast<std::size_t>(group.rank()) * bytes;
+  std::memcpy(static_cast<std::byte*>(all) + place, own, bytes);
+  exchange(all, bytes * static_cast<std::size_t>(group.size()), [&](runtime::Stream& stream, const Operand& whole) {
+    const auto pieces = layout::Segments::equal(group.size(), static_cast<std::int64_t>(bytes));
+    group.allgather(stream, {whole.storage, static_cast<std::int64_t>(place)}, whole, pieces, DType::u8);
+  });
+}
+
 void sum_by_key(Communicator& group, std::int64_t key, std::span<std::int64_t> values) {
   const std::size_t length = 1 + values.size();
-  std::vector<std::int64_t> all(length * static_cast<std::size_t>(group.size())); // [rank]: key, values
-  const std::size_t own = length * static_cast<std::size_t>(group.rank());
-  all[own] = key;
-  std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(own) + 1);
-  exchange(all.data(), all.size() * sizeof key, [&](runtime::Stream& stream, const Operand& whole) {
-    const Operand piece{whole.storage, static_cast<std::int64_t>(own * sizeof key)};
-    const auto pieces = layout::Segments::equal(group.size(), static_cast<std::int64_t>(length));
-    group.allgather(stream, piece, whole, pieces, DType::i64);
-  });
+  std::vector<std::int64_t> own{key}, all(length * static_cast<std::size_t>(group.size())); // [rank]: key, values
+  own.insert(own.end(), values.begin(), values.end());
+  gather_bytes(group, own.data(), length * sizeof key, all.data());
   std::fill(values.begin(), values.end(), 0);
   for (std::size_t at = 0; at < all.size(); at += length)
     if (all[at] == key)

@@ -5,9 +5,11 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/comm/communicator.hpp>
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace ostraka::comm {
@@ -33,6 +35,18 @@ OSTRAKA_API void sum_by_key(Communicator& group, std::int64_t key, std::span<std
 
 /// The numbers of rank 0, however many, on every rank.
 OSTRAKA_API std::vector<std::int64_t> from_first_rank(Communicator& group, const std::vector<std::int64_t>& numbers);
+
+/// Copies `bytes` bytes of every rank, rank after rank, to `all`. All pass equally many.
+OSTRAKA_API void gather_bytes(Communicator& group, const void* own, std::size_t bytes, void* all);
+
+/// The records of all ranks, in rank order.
+template <class Record>
+std::vector<Record> gather(Communicator& group, const Record& own) {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  std::vector<Record> all(static_cast<std::size_t>(group.size()));
+  gather_bytes(group, &own, sizeof own, all.data());
+  return all;
+}
 
 /// Runs `body` on every rank; when it throws an Error anywhere, all ranks throw that error.
 template <class Body>

@@ -30,6 +30,41 @@ std::int64_t hash_of(const layout::Segments& pieces, std::int64_t agreement) {
   return hash.value();
 }
 
+Description reduce_scatter_of(const layout::Segments& pieces, DType dtype, layout::ReduceOp op, Name name,
+                              std::int64_t agreement) {
+  return {.operation = "reduce-scatter",
+          .count = pieces.size(),
+          .dtype = dtype,
+          .op = op,
+          .detail = hash_of(pieces, agreement),
+          .name = std::move(name)};
+}
+
+// A reduction whose results a consumer gets when it is complete.
+class ConsumedAtTheEnd final : public Collective {
+public:
+  ConsumedAtTheEnd(std::unique_ptr<Collective> reduction, Operand out, std::int64_t count, Consumer consumer)
+      : reduction_(std::move(reduction)), out_(std::move(out)), count_(count), consumer_(std::move(consumer)) {}
+
+  void start() override {
+    reduction_->description = description; // which the back end shows to other ranks
+    reduction_->start();
+  }
+  bool test() override {
+    if (!reduction_->test())
+      return false;
+    consumer_({}, 0, count_, out_.data());
+    return true;
+  }
+  bool will_start_again() const override { return reduction_->will_start_again(); }
+
+private:
+  std::unique_ptr<Collective> reduction_;
+  Operand out_;
+  std::int64_t count_;
+  Consumer consumer_;
+};
+
 // Operations given up while the message passing library may still write into their memory: never freed.
 void quarantine(std::shared_ptr<Collective> operation) {
   static auto* kept = new std::vector<std::shared_ptr<Collective>>;
@@ -66,14 +101,26 @@ void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand o
                                   DType dtype, layout::ReduceOp op, Name name, std::int64_t agreement) {
   check_pieces("reduce-scatter", pieces);
   check_reduction("reduce-scatter", dtype, op);
-  enqueue(stream,
-          {.operation = "reduce-scatter",
-           .count = pieces.size(),
-           .dtype = dtype,
-           .op = op,
-           .detail = hash_of(pieces, agreement),
-           .name = std::move(name)},
+  enqueue(stream, reduce_scatter_of(pieces, dtype, op, std::move(name), agreement),
           [&] { return make_reduce_scatter(std::move(in), std::move(out), pieces, dtype, op); });
+}
+
+void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces,
+                                  DType dtype, layout::ReduceOp op, Consumer consumer, Name name,
+                                  std::int64_t agreement) {
+  check_pieces("reduce-scatter", pieces);
+  check_reduction("reduce-scatter", dtype, op);
+  enqueue(stream, reduce_scatter_of(pieces, dtype, op, std::move(name), agreement), [&] {
+    return make_consumed_reduce_scatter(std::move(in), std::move(out), pieces, dtype, op, std::move(consumer));
+  });
+}
+
+std::unique_ptr<Collective> Communicator::make_consumed_reduce_scatter(Operand in, Operand out,
+                                                                       const layout::Segments& pieces, DType dtype,
+                                                                       layout::ReduceOp op, Consumer consumer) {
+  const std::int64_t count = pieces.range(rank_).size();
+  return std::make_unique<ConsumedAtTheEnd>(make_reduce_scatter(std::move(in), out, pieces, dtype, op), out, count,
+                                            std::move(consumer));
 }
 
 void Communicator::allreduce(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype,

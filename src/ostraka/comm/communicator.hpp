@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,6 +33,11 @@ struct Operand {
 
 /// The name of what an operation moves, for messages; null: it has none.
 using Name = std::shared_ptr<const std::string>;
+
+/// Takes results of a reduction as they come, `count` elements from element `first` of this rank's piece on: every
+/// element once, in order. `values` is valid during the call, which runs inside whatever waits and must not throw.
+using Consumer = std::function<void(const runtime::Execution& execution, std::int64_t first, std::int64_t count,
+                                    const void* values)>;
 
 /// What an operation is: what messages say about it and what all ranks must agree on.
 struct Description {
@@ -84,6 +90,10 @@ public:
   /// Throws TYPE_MISMATCH for the mean of integers.
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                       layout::ReduceOp op, Name name = nullptr, std::int64_t agreement = 0);
+  /// The same for a `consumer`, which gets results while they are in the cache where the back end allows. Afterwards
+  /// `out` is undefined.
+  void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
+                      layout::ReduceOp op, Consumer consumer, Name name = nullptr, std::int64_t agreement = 0);
   /// Reduces `count` elements of `in` into `out` of all ranks, with the rules of reduce_scatter. `out` is `in`
   /// on all ranks, or on none and then does not overlap it.
   void allreduce(runtime::Stream& stream, Operand in, Operand out, std::int64_t count, DType dtype, layout::ReduceOp op,
@@ -112,6 +122,10 @@ protected:
                                                      DType dtype) = 0;
   virtual std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces,
                                                           DType dtype, layout::ReduceOp op) = 0;
+  /// By default the consumer gets everything at the end.
+  virtual std::unique_ptr<Collective> make_consumed_reduce_scatter(Operand in, Operand out,
+                                                                   const layout::Segments& pieces, DType dtype,
+                                                                   layout::ReduceOp op, Consumer consumer);
   virtual std::unique_ptr<Collective> make_allreduce(Operand in, Operand out, std::int64_t count, DType dtype,
                                                      layout::ReduceOp op) = 0;
   virtual std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) = 0;

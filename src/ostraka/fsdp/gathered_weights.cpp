@@ -48,8 +48,8 @@ public:
     forget_whole();
   }
 
-  void refresh() override {
-    if (!model_.is_alias_of(main_))
+  void refresh(bool is_model_written) override {
+    if (!is_model_written && !model_.is_alias_of(main_))
       buffer::cast(main_, model_, *resources_->compute);
     ++version_;
   }

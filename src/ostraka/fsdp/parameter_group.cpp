@@ -124,9 +124,9 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
     buffer::redistribute(accumulated_, main_gradient_, *resources_->reduce, resources_->communicators);
   if (has_persistent_partial() && gradient_divisor_ != 1)
     divide_gradient();
-  is_used_ = false;
   has_gradient_ = is_last_microbatch || !is_reduced_at_the_end();
   is_reducing_ = true;
+  ++gradient_version_;
 }
 
 void ParameterGroup::divide_gradient() {
@@ -171,15 +171,16 @@ buffer::NamedState ParameterGroup::named_state() {
   for (std::size_t i = 0; i < specs_.size(); ++i)
     state.tensor_names.push_back(full_name(static_cast<int>(i)));
   state.main_weight = weights_->main();
+  if (!weights_->model().is_alias_of(weights_->main()))
+    state.model_weight = weights_->model();
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
-  state.has_gradient = [self] { return self->has_gradient() && !self->is_used_; };
+  state.has_gradient = [self] { return self->has_gradient(); };
+  state.gradient_version = [self] { return self->gradient_version_; };
   state.check_update = [self] { self->check_not_in_use(); };
   state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
-  state.refresh = [self] {
-    self->is_used_ = self->has_gradient();
-    self->communicate([&] { self->weights_->refresh(); });
-  };
+  state.refresh = [self] { self->communicate([&] { self->weights_->refresh(); }); };
+  state.publish = [self] { self->communicate([&] { self->weights_->refresh(true); }); };
   return state;
 }
 

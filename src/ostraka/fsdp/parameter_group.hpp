@@ -100,8 +100,8 @@ private:
   bool has_contributions_ = false;      ///< accumulated_ holds earlier micro-batches
   bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
   double gradient_divisor_ = 1;
-  bool is_used_ = false;     ///< weights were updated since main_gradient_ changed
-  bool is_reducing_ = false; ///< some of them may be in flight
+  bool is_reducing_ = false;          ///< some of them may be in flight
+  std::int64_t gradient_version_ = 0; ///< reductions queued so far
 };
 
 } // namespace ostraka::fsdp

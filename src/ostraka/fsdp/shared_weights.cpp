@@ -39,9 +39,9 @@ public:
     begin_write();
   }
 
-  void refresh() override {
+  void refresh(bool is_model_written) override {
     begin_update();
-    if (!model_.is_alias_of(main_))
+    if (!is_model_written && !model_.is_alias_of(main_))
       buffer::cast(main_, model_, *resources_->compute);
     ++version_;
     if (!spans_nodes_)

@@ -40,8 +40,11 @@ public:
   void initialise(int index, const Fill& fill);
   /// Before main() changes: waits for whoever still reads what main() is made of.
   virtual void begin_update() = 0;
-  /// main() has changed: model weights follow, and whole copies become stale.
-  virtual void refresh() = 0;
+  /// The same elements in the storage type; is main() when the types agree.
+  const buffer::DBuffer& model() const { return model_; }
+  /// main() has changed: model weights follow, unless they have been written already, and whole copies become stale.
+  virtual void refresh(bool is_model_written) = 0;
+  void refresh() { refresh(false); }
 
   /// Whether the recipe replicates them over some axis; then, before training starts, ranks compare what they were
   /// given as tensor `index`, or take what rank 0 was given. broadcast() is collective over the mesh.
@@ -80,7 +83,7 @@ protected:
 
   std::shared_ptr<Resources> resources_;
   buffer::DBuffer main_;
-  buffer::DBuffer model_; ///< placements of the optimizer, storage type; is main_ when the types agree
+  buffer::DBuffer model_;
   buffer::DBuffer whole_; ///< compute type
   bool is_unsharded_ = false;
   std::int64_t version_ = 0; ///< of the model weights

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/float16.hpp>
 #include <ostraka/optim/impl/kernels.hpp>
+#include <ostraka/optim/impl/main_type.hpp>
 #include <ostraka/runtime/kokkos_execution.hpp>
+
+#include <cmath>
 
 namespace ostraka::optim::kernels {
 
 namespace {
 
+// Square roots and divisions by corrections are such that a first step with epsilon = 0 is exactly the rate.
 template <class T>
 struct AdamW {
-  T decay, beta1, gain1, beta2, gain2, step_size, correction2, epsilon;
+  T rate, decay, beta1, gain1, correction1, beta2, gain2, root_correction2, epsilon;
   T* weight;
   const T* gradient;
   T* exp_avg;
@@ -19,15 +24,15 @@ struct AdamW {
     const T g = gradient[i];
     const T m = exp_avg[i] = beta1 * exp_avg[i] + gain1 * g;
     const T v = exp_avg_sq[i] = beta2 * exp_avg_sq[i] + gain2 * g * g;
-    const T denominator = Kokkos::sqrt(v) / correction2 + epsilon;
-    const T step = denominator > T(0) ? step_size * m / denominator : T(0); // padding with epsilon = 0
+    const T denominator = correction1 * (Kokkos::sqrt(v) / root_correction2 + epsilon);
+    const T step = denominator > T(0) ? rate * (m / denominator) : T(0); // padding with epsilon = 0
     weight[i] = decay * weight[i] - step;
   }
 };
 
 template <class T>
 struct Sgd {
-  T learning_rate, momentum, weight_decay;
+  T rate, momentum, weight_decay;
   T* weight;
   const T* gradient;
   T* momentum_buffer;
@@ -36,52 +41,89 @@ struct Sgd {
     T direction = gradient[i] + weight_decay * weight[i];
     if (momentum_buffer != nullptr)
       direction = momentum_buffer[i] = momentum * momentum_buffer[i] + direction;
-    weight[i] -= learning_rate * direction;
+    weight[i] -= rate * direction;
+  }
+};
+
+// Updates a block and then casts it, which leaves both loops to the compiler's vectors; blocks fit the first cache.
+template <class Update, class Model>
+struct UpdateAndCast {
+  Update update;
+  Model* model;
+  std::int64_t count, block;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t k) const {
+    const std::int64_t begin = k * block, end = begin + block < count ? begin + block : count;
+    for (std::int64_t i = begin; i < end; ++i)
+      update(i);
+    for (std::int64_t i = begin; i < end; ++i)
+      model[i] = static_cast<Model>(update.weight[i]);
   }
 };
 
 template <class Body>
-void with_main_type(DType dtype, const char* operation, Body&& body) {
-  if (dtype == DType::f64)
+void with_model_type(DType dtype, const char* operation, Body&& body) {
+  switch (dtype) {
+  case DType::f64:
     return body(double{});
-  expect(dtype == DType::f32, Status::TYPE_MISMATCH, operation, ": expected main weights of f64 or f32, found ",
-         name(dtype));
-  body(float{});
+  case DType::f32:
+    return body(float{});
+  case DType::bf16:
+    return body(bfloat16{});
+  case DType::f16:
+    return body(float16{});
+  default:
+    fail(Status::TYPE_MISMATCH, operation, ": expected model weights of a floating type, found ", name(dtype));
+  }
+}
+
+template <class Update>
+void run(const char* label, const runtime::Execution& execution, std::int64_t count, const Weights& weights,
+         const Update& update) {
+  if (weights.model == nullptr)
+    return runtime::parallel_for(label, execution, count, update);
+  with_model_type(weights.model_dtype, label, [&](auto model) {
+    using Model = decltype(model);
+    const std::int64_t block = execution.device == runtime::Device::host ? 256 : 1;
+    runtime::parallel_for(label, execution, (count + block - 1) / block,
+                          UpdateAndCast<Update, Model>{update, static_cast<Model*>(weights.model), count, block});
+  });
 }
 
 } // namespace
 
 void adamw(const runtime::Execution& execution, const AdamWCoefficients& c, DType dtype, std::int64_t count,
-           void* weight, const void* gradient, void* exp_avg, void* exp_avg_sq) {
+           const Weights& weights, const void* gradient, void* exp_avg, void* exp_avg_sq) {
   with_main_type(dtype, "adamw", [&](auto value) {
     using T = decltype(value);
-    const AdamW<T> functor{T(c.decay),
-                           T(c.beta1),
-                           T(1 - c.beta1),
-                           T(c.beta2),
-                           T(1 - c.beta2),
-                           T(c.step_size),
-                           T(c.correction2),
-                           T(c.epsilon),
-                           static_cast<T*>(weight),
-                           static_cast<const T*>(gradient),
-                           static_cast<T*>(exp_avg),
-                           static_cast<T*>(exp_avg_sq)};
-    runtime::parallel_for("ostraka::adamw", execution, count, functor);
+    const AdamW<T> update{T(c.rate),
+                          T(c.decay),
+                          T(c.beta1),
+                          T(1 - c.beta1),
+                          T(c.correction1),
+                          T(c.beta2),
+                          T(1 - c.beta2),
+                          std::sqrt(T(c.correction2)),
+                          T(c.epsilon),
+                          static_cast<T*>(weights.main),
+                          static_cast<const T*>(gradient),
+                          static_cast<T*>(exp_avg),
+                          static_cast<T*>(exp_avg_sq)};
+    run("ostraka::adamw", execution, count, weights, update);
   });
 }
 
-void sgd(const runtime::Execution& execution, double learning_rate, double momentum, double weight_decay, DType dtype,
-         std::int64_t count, void* weight, const void* gradient, void* momentum_buffer) {
+void sgd(const runtime::Execution& execution, const SgdCoefficients& c, DType dtype, std::int64_t count,
+         const Weights& weights, const void* gradient, void* momentum_buffer) {
   with_main_type(dtype, "sgd", [&](auto value) {
     using T = decltype(value);
-    const Sgd<T> functor{T(learning_rate),
-                         T(momentum),
-                         T(weight_decay),
-                         static_cast<T*>(weight),
-                         static_cast<const T*>(gradient),
-                         static_cast<T*>(momentum_buffer)};
-    runtime::parallel_for("ostraka::sgd", execution, count, functor);
+    const Sgd<T> update{T(c.rate),
+                        T(c.momentum),
+                        T(c.weight_decay),
+                        static_cast<T*>(weights.main),
+                        static_cast<const T*>(gradient),
+                        static_cast<T*>(momentum_buffer)};
+    run("ostraka::sgd", execution, count, weights, update);
   });
 }
 

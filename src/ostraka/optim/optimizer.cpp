@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/hash.hpp>
 #include <ostraka/comm/agreement.hpp>
+#include <ostraka/optim/impl/groups.hpp>
 #include <ostraka/optim/impl/kernels.hpp>
+#include <ostraka/optim/impl/require_gradient.hpp>
 #include <ostraka/optim/optimizer.hpp>
 
 #include <cmath>
@@ -18,10 +21,34 @@ void require_range(const char* optimizer, const char* coefficient, double value,
          ": expected 0 <= ", coefficient, " < ", below, ", found ", value);
 }
 
+constexpr std::int64_t unknown_version = -1;
+
+std::int64_t version_of(const NamedState& state) {
+  return state.gradient_version ? state.gradient_version() : unknown_version;
+}
+
+// What a kernel takes of a state.
+struct Operands {
+  DBuffer weight, model, gradient;
+  DType dtype = weight.dtype();
+
+  explicit Operands(const NamedState& state)
+      : weight(state.main_weight), model(state.model_weight), gradient(state.main_gradient) {}
+
+  static void* begin(const DBuffer& buffer, const Run& run) {
+    return static_cast<std::byte*>(buffer.data()) + run.local.begin * size_of(buffer.dtype());
+  }
+  kernels::Weights weights(const Run& run) const {
+    if (!model.is_valid())
+      return {begin(weight, run), nullptr, dtype};
+    return {begin(weight, run), begin(model, run), model.dtype()};
+  }
+};
+
 class AdamW final : public Optimizer {
 public:
   AdamW(std::vector<NamedState> states, const AdamWConfig& config)
-      : Optimizer(std::move(states), config.learning_rate), config_(config) {
+      : Optimizer(std::move(states), config.learning_rate, config.weight_decay), config_(config) {
     require_range("adamw", "beta1", config.beta1, 1);
     require_range("adamw", "beta2", config.beta2, 1);
     require_range("adamw", "epsilon", config.epsilon, HUGE_VAL);
@@ -34,20 +61,30 @@ protected:
     state_buffer(state, "exp_avg_sq");
   }
 
-  void update(NamedState& state, std::int64_t step, runtime::Stream& stream) override {
+  void update(NamedState& state, std::vector<Run> runs, std::int64_t step, runtime::Stream& stream) override {
     const auto t = static_cast<double>(step);
-    const kernels::AdamWCoefficients coefficients{1 - learning_rate() * config_.weight_decay,
-                                                  config_.beta1,
-                                                  config_.beta2,
-                                                  learning_rate() / (1 - std::pow(config_.beta1, t)),
-                                                  std::sqrt(1 - std::pow(config_.beta2, t)),
-                                                  config_.epsilon};
-    const DBuffer weight = state.main_weight, gradient = state.main_gradient;
     const DBuffer exp_avg = state_buffer(state, "exp_avg"), exp_avg_sq = state_buffer(state, "exp_avg_sq");
-    stream.launch("adamw", [=](const runtime::Execution& execution) {
-      kernels::adamw(execution, coefficients, weight.dtype(), weight.numel(), weight.data(), gradient.data(),
-                     exp_avg.data(), exp_avg_sq.data());
-    });
+    kernels::AdamWCoefficients c{0,
+                                 0,
+                                 config_.beta1,
+                                 config_.beta2,
+                                 1 - std::pow(config_.beta1, t),
+                                 1 - std::pow(config_.beta2, t),
+                                 config_.epsilon};
+    const auto body = [=, operands = Operands(state), rate = learning_rate()](const auto& execution) mutable {
+      for (const Run& run : runs) {
+        c.rate = rate * run.values.learning_rate_factor;
+        c.decay = 1 - c.rate * run.values.weight_decay;
+        kernels::adamw(execution, c, operands.dtype, run.local.size(), operands.weights(run),
+                       Operands::begin(operands.gradient, run), Operands::begin(exp_avg, run),
+                       Operands::begin(exp_avg_sq, run));
+      }
+    };
+    stream.launch("adamw", body);
+  }
+
+  std::int64_t hash() const override {
+    return Hash().add(config_.beta1).add(config_.beta2).add(config_.epsilon).value();
   }
 
 private:
@@ -57,7 +94,7 @@ private:
 class Sgd final : public Optimizer {
 public:
   Sgd(std::vector<NamedState> states, const SgdConfig& config)
-      : Optimizer(std::move(states), config.learning_rate), config_(config) {
+      : Optimizer(std::move(states), config.learning_rate, config.weight_decay), config_(config) {
     require_range("sgd", "momentum", config.momentum, 1);
     require_range("sgd", "weight_decay", config.weight_decay, HUGE_VAL);
   }
@@ -68,14 +105,22 @@ protected:
       state_buffer(state, "momentum_buffer");
   }
 
-  void update(NamedState& state, std::int64_t, runtime::Stream& stream) override {
-    const DBuffer weight = state.main_weight, gradient = state.main_gradient;
+  void update(NamedState& state, std::vector<Run> runs, std::int64_t, runtime::Stream& stream) override {
     const DBuffer momentum = config_.momentum > 0 ? state_buffer(state, "momentum_buffer") : DBuffer();
-    stream.launch("sgd", [=, rate = learning_rate(), config = config_](const runtime::Execution& execution) {
-      kernels::sgd(execution, rate, config.momentum, config.weight_decay, weight.dtype(), weight.numel(), weight.data(),
-                   gradient.data(), momentum.is_valid() ? momentum.data() : nullptr);
-    });
+    kernels::SgdCoefficients c{0, config_.momentum, 0};
+    const auto body = [=, operands = Operands(state), rate = learning_rate()](const auto& execution) mutable {
+      for (const Run& run : runs) {
+        c.rate = rate * run.values.learning_rate_factor;
+        c.weight_decay = run.values.weight_decay;
+        kernels::sgd(execution, c, operands.dtype, run.local.size(), operands.weights(run),
+                     Operands::begin(operands.gradient, run),
+                     momentum.is_valid() ? Operands::begin(momentum, run) : nullptr);
+      }
+    };
+    stream.launch("sgd", body);
   }
+
+  std::int64_t hash() const override { return Hash().add(config_.momentum).value(); }
 
 private:
   SgdConfig config_;
@@ -83,41 +128,75 @@ private:
 
 } // namespace
 
-Optimizer::Optimizer(std::vector<NamedState> states, double learning_rate) : states_(std::move(states)) {
+Optimizer::Optimizer(std::vector<NamedState> states, double learning_rate, double weight_decay)
+    : states_(std::move(states)), groups_(std::make_unique<Groups>(states_, weight_decay)) {
   set_learning_rate(learning_rate);
+  for (const NamedState& state : states_)
+    expect(state.main_weight.dtype() == DType::f64 || state.main_weight.dtype() == DType::f32, Status::TYPE_MISMATCH,
+           "optimizer: expected main weights of f64 or f32, found ", name(state.main_weight.dtype()), " for '",
+           state.tensor_names.front(), "'");
 }
+
+Optimizer::~Optimizer() = default;
 
 void Optimizer::set_learning_rate(double learning_rate) {
   require_range("optimizer", "learning_rate", learning_rate, HUGE_VAL);
   learning_rate_ = learning_rate;
 }
 
+void Optimizer::set_steps(std::int64_t steps) {
+  expect(steps >= 0, Status::INVALID_ARGUMENT, "optimizer: expected steps >= 0, found ", steps);
+  steps_ = steps;
+}
+
+void Optimizer::set_group(const std::string& pattern, const GroupOptions& options) {
+  groups_->set(states_, pattern, options);
+}
+
 void Optimizer::step() {
+  const std::string operation = "optimizer step (after " + std::to_string(steps_) + " steps)";
   for (const NamedState& state : states_) {
     state.check_update();
-    expect(state.has_gradient(), Status::INVALID_STATE, "optimizer step: parameter '", state.tensor_names.front(),
-           "' has no complete gradient (", steps_,
-           " steps done); call finish_backward after the backward pass of the last "
-           "micro-batch (set_last_microbatch(true)) first");
+    require_gradient(state, operation);
   }
+  require_new_gradient();
   prepare_all(); // before any weight changes
   for (const NamedState& state : states_)
     state.before_update();
   ++steps_;
+  used_versions_.clear();
   const auto stream = runtime::make_host_compute_stream();
-  for (NamedState& state : states_) {
-    update(state, steps_, *stream);
-    state.refresh();
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    NamedState& state = states_[i];
+    update(state, groups_->runs(i), steps_, *stream);
+    if (state.model_weight.is_valid())
+      state.publish();
+    else
+      state.refresh();
+    used_versions_.push_back(version_of(state));
   }
 }
 
+// Some modules may have had nothing to do, but a step that nobody prepared is a mistake.
+void Optimizer::require_new_gradient() const {
+  bool is_new = used_versions_.empty();
+  for (std::size_t i = 0; i < used_versions_.size(); ++i)
+    is_new = is_new || used_versions_[i] == unknown_version || used_versions_[i] != version_of(states_[i]);
+  expect(is_new, Status::INVALID_STATE, "optimizer step (after ", steps_,
+         " steps): no parameter has a new gradient since the last one; run a backward pass and finish_backward first");
+}
+
 void Optimizer::prepare_all() {
-  if (steps_ > 0 || states_.empty())
+  if (is_prepared_ || states_.empty())
     return;
-  comm::together(*states_.front().main_weight.mesh()->communicators().all, [&] { // all ranks have room, or none goes on
+  comm::Communicator& all = *states_.front().main_weight.mesh()->communicators().all;
+  comm::agree_on_value(all, Hash().add(hash()).add(groups_->hash()).add(learning_rate_).add(steps_).value(),
+                       "optimizer step: learning rate, coefficients, groups or number of steps");
+  comm::together(all, [&] { // all ranks have room, or none goes on
     for (NamedState& state : states_)
       prepare(state);
   });
+  is_prepared_ = true;
 }
 
 DBuffer& Optimizer::state_buffer(NamedState& state, const char* name) {

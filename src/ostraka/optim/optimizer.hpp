@@ -1,48 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers on NamedStates: one fused kernel per state on this rank's elements, padding included (zeros stay zeros).
+// Optimizers on NamedStates: fused kernels on this rank's elements, padding included (zeros stay zeros). All ranks make
+// the same calls with the same arguments.
 #pragma once
 
 #include <ostraka/base/export.hpp>
 #include <ostraka/buffer/named_state.hpp>
+#include <ostraka/optim/gradients.hpp>
+#include <ostraka/optim/groups.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace ostraka::optim {
 
+class Groups;
+struct Run;
+
 class OSTRAKA_API Optimizer {
 public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
-  /// Updates all main weights from their main gradients and refreshes the model weights, once each, in order. Gradients
+  /// Updates all main weights from their main gradients and the model weights with them, once each, in order. Gradients
   /// stay. All ranks call it. Throws before changing anything: INVALID_STATE naming a parameter without a gradient or a
-  /// module whose weights are in use; in the first step OUT_OF_MEMORY on all ranks when one has no room for its state.
-  /// Where ranks share memory it waits until all have let the weights go (TIME_OUT, FAILED).
+  /// module whose weights are in use, or when no gradient is newer than the last step of this optimizer; in the first
+  /// step RANKS_DISAGREE when ranks have different hyperparameters, and OUT_OF_MEMORY on all ranks when one has no room
+  /// for its state. Where ranks share memory it waits until all have let the weights go (TIME_OUT, FAILED).
   void step();
 
   double learning_rate() const { return learning_rate_; }
   /// Throws INVALID_ARGUMENT unless `learning_rate` is finite and >= 0.
   void set_learning_rate(double learning_rate);
+  /// The steps so far, which the corrections of AdamW depend on.
   std::int64_t steps() const { return steps_; }
+  /// For a run that is continued; INVALID_ARGUMENT unless >= 0.
+  void set_steps(std::int64_t steps);
+
+  /// From the next step on `options` hold for the parameters "module.parameter" that are called `pattern`, in which `*`
+  /// stands for any characters and `?` for one. Later calls win. Local. INVALID_ARGUMENT for options out of range and
+  /// for a pattern that fits nothing, naming what there is.
+  void set_group(const std::string& pattern, const GroupOptions& options);
+
+  /// Of the gradients of this optimizer, as in gradients.hpp.
+  double gradient_norm(Norm norm = Norm::l2) const { return optim::gradient_norm(states_, norm); }
+  double clip_gradients(double max_norm, Norm norm = Norm::l2) {
+    return optim::clip_gradients(states_, max_norm, norm);
+  }
+  std::optional<NonFinite> find_non_finite() const { return optim::find_non_finite(states_); }
+  void check_finite() const { optim::check_finite(states_); }
+  void scale_gradients(double factor) { optim::scale_gradients(states_, factor); }
 
 protected:
-  Optimizer(std::vector<buffer::NamedState> states, double learning_rate);
+  Optimizer(std::vector<buffer::NamedState> states, double learning_rate, double weight_decay);
 
   /// Creates the state buffers of one state that are not there yet; may throw.
   virtual void prepare(buffer::NamedState& state) = 0;
-  /// Queues the kernel for one state; `step` counts from 1.
-  virtual void update(buffer::NamedState& state, std::int64_t step, runtime::Stream& stream) = 0;
+  /// Queues the kernels for one state; `step` counts from 1.
+  virtual void update(buffer::NamedState& state, std::vector<Run> runs, std::int64_t step, runtime::Stream& stream) = 0;
+  /// Of the coefficients that ranks must agree on.
+  virtual std::int64_t hash() const = 0;
 
   /// The state buffer `name` of `state`, created as zeros when it is not there.
   static buffer::DBuffer& state_buffer(buffer::NamedState& state, const char* name);
 
 private:
+  void require_new_gradient() const;
   void prepare_all();
 
   std::vector<buffer::NamedState> states_;
+  std::unique_ptr<Groups> groups_;
   double learning_rate_;
   std::int64_t steps_ = 0;
+  bool is_prepared_ = false;
+  std::vector<std::int64_t> used_versions_; ///< of the gradients, in the last step
 };
 
 /// w -= rate * weight_decay * w;  w -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)

@@ -31,4 +31,25 @@ void parallel_for(const char* label, const Execution& execution, std::int64_t co
   Host().fence(label);
 }
 
+/// Joins what functor(i, value) adds for i in [0, count) into `result`, which is the functor's identity for count 0.
+/// The order depends on nothing but count and the number of threads. `functor` has value_type, init and join.
+/// Synchronous.
+template <class Functor>
+void parallel_reduce(const char* label, const Execution& execution, std::int64_t count, const Functor& functor,
+                     typename Functor::value_type& result) {
+  using Index = Kokkos::IndexType<std::int64_t>;
+#ifdef KOKKOS_ENABLE_CUDA
+  if (execution.device == Device::cuda) {
+    const Kokkos::Cuda space(static_cast<cudaStream_t>(execution.native));
+    Kokkos::parallel_reduce(label, Kokkos::RangePolicy<Kokkos::Cuda, Index>(space, 0, count), functor, result);
+    space.fence(label);
+    return;
+  }
+#endif
+  expect(execution.device == Device::host, Status::NOT_SUPPORTED, label, ": this build has no CUDA back end");
+  using Host = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_reduce(label, Kokkos::RangePolicy<Host, Index>(0, count), functor, result);
+  Host().fence(label);
+}
+
 } // namespace ostraka::runtime

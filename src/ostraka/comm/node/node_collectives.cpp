@@ -5,6 +5,7 @@
 #include <ostraka/comm/node/impl/node_collective.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace ostraka::comm::impl {
@@ -118,9 +119,9 @@ private:
 class ReduceScatter final : public NodeCollective {
 public:
   ReduceScatter(NodeGroupPtr group, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
-                layout::ReduceOp op)
+                layout::ReduceOp op, Consumer consumer)
       : NodeCollective(std::move(group)), in_(std::move(in)), out_(std::move(out)), pieces_(pieces), dtype_(dtype),
-        op_(op) {}
+        op_(op), consumer_(std::move(consumer)) {}
 
 private:
   void prepare() override { notice_.data = show(in_.data(), pieces_.size() * size_of(dtype_)); }
@@ -132,9 +133,27 @@ private:
     std::vector<const std::byte*> sources;
     for (int peer = 0; peer < size(); ++peer)
       sources.push_back((peer == rank() ? in_.data() : data_of(peer)) + own.begin * size_of(dtype_));
-    std::byte* out = out_.data();
-    reduce(dtype_, op_, sources, {&out, 1}, own.size());
+    if (consumer_)
+      hand_over(std::move(sources), own.size());
+    else {
+      std::byte* out = out_.data();
+      reduce(dtype_, op_, sources, {&out, 1}, own.size());
+    }
     return true;
+  }
+
+  // In blocks of which a consumer finds the results, and what it does with them, in the cache.
+  void hand_over(std::vector<const std::byte*> sources, std::int64_t count) {
+    alignas(64) std::array<std::byte, 16 << 10> values;
+    std::byte* out = values.data();
+    const std::int64_t width = size_of(dtype_), block = static_cast<std::int64_t>(values.size()) / width;
+    for (std::int64_t first = 0; first < count; first += block) {
+      const std::int64_t here = std::min(block, count - first);
+      reduce(dtype_, op_, sources, {&out, 1}, here);
+      consumer_({}, first, here, out);
+      for (const std::byte*& source : sources)
+        source += here * width;
+    }
   }
 
   Operand in_;
@@ -142,6 +161,7 @@ private:
   layout::Segments pieces_;
   DType dtype_;
   layout::ReduceOp op_;
+  Consumer consumer_; ///< may be none
 };
 
 /// Each rank reduces one part and writes the result to all.
@@ -277,8 +297,10 @@ std::unique_ptr<Collective> make_node_allgather(NodeGroupPtr group, Operand in, 
 }
 
 std::unique_ptr<Collective> make_node_reduce_scatter(NodeGroupPtr group, Operand in, Operand out,
-                                                     const layout::Segments& pieces, DType dtype, layout::ReduceOp op) {
-  return std::make_unique<ReduceScatter>(std::move(group), std::move(in), std::move(out), pieces, dtype, op);
+                                                     const layout::Segments& pieces, DType dtype, layout::ReduceOp op,
+                                                     Consumer consumer) {
+  return std::make_unique<ReduceScatter>(std::move(group), std::move(in), std::move(out), pieces, dtype, op,
+                                         std::move(consumer));
 }
 
 std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand in, Operand out, std::int64_t count,

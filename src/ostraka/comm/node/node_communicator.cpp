@@ -34,6 +34,12 @@ protected:
                                                   layout::ReduceOp op) override {
     return impl::make_node_reduce_scatter(group_, std::move(in), std::move(out), pieces, dtype, op);
   }
+  std::unique_ptr<Collective> make_consumed_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces,
+                                                           DType dtype, layout::ReduceOp op,
+                                                           Consumer consumer) override {
+    return impl::make_node_reduce_scatter(group_, std::move(in), std::move(out), pieces, dtype, op,
+                                          std::move(consumer));
+  }
   std::unique_ptr<Collective> make_allreduce(Operand in, Operand out, std::int64_t count, DType dtype,
                                              layout::ReduceOp op) override {
     return impl::make_node_allreduce(group_, std::move(in), std::move(out), count, dtype, op);

@@ -198,8 +198,8 @@ std::optional<std::int64_t> SharedMemory::offset_of(const void* address) {
 SharedRegion::SharedRegion(std::shared_ptr<SharedMemory> memory, std::string name, std::int64_t bytes,
                            const layout::Range& own, const layout::Range& written)
     : memory_(std::move(memory)), id_(memory_->add_region(std::move(name))), clock_(memory_->clocks_, id_),
-      storage_(std::make_shared<memory::Storage>(memory_->arena_, bytes, memory::Kind::parameters)),
-      written_(written),      is_guarded_(environment::check()) {
+      storage_(std::make_shared<memory::Storage>(memory_->arena_, bytes, memory::Kind::parameters)), written_(written),
+      is_guarded_(environment::check()) {
   memory_->arena_->populate(storage_->data() + own.begin, own.size()); // nobody may touch more before all are here
   permit(false, {0, bytes});
 }

@@ -97,7 +97,8 @@ private:
 std::unique_ptr<Collective> make_node_allgather(NodeGroupPtr group, Operand in, Operand out,
                                                 const layout::Segments& pieces, DType dtype);
 std::unique_ptr<Collective> make_node_reduce_scatter(NodeGroupPtr group, Operand in, Operand out,
-                                                     const layout::Segments& pieces, DType dtype, layout::ReduceOp op);
+                                                     const layout::Segments& pieces, DType dtype, layout::ReduceOp op,
+                                                     Consumer consumer = nullptr);
 std::unique_ptr<Collective> make_node_allreduce(NodeGroupPtr group, Operand in, Operand out, std::int64_t count,
                                                 DType dtype, layout::ReduceOp op);
 std::unique_ptr<Collective> make_node_broadcast(NodeGroupPtr group, Operand data, std::int64_t bytes, int root);

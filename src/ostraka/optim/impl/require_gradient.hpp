@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ostraka/buffer/named_state.hpp>
+
+#include <string>
+
+namespace ostraka::optim {
+
+/// Throws INVALID_STATE naming `operation` and a parameter unless the gradient of `state` is complete.
+void require_gradient(const buffer::NamedState& state, const std::string& operation);
+
+} // namespace ostraka::optim
