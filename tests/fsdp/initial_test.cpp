@@ -204,7 +204,7 @@ TEST(UsedGradient, TwoStepsNeedTwoGradients) {
     };
     micro_batch();
     sgd->step();
-    expect_error(Status::INVALID_STATE, [&] { sgd->step(); }, {"layer0.w", "gradient"});
+    expect_error(Status::INVALID_STATE, [&] { sgd->step(); }, {"no parameter has a new gradient"});
     t.expect_gradients(ranks);
     if (recipe == Recipe::no_shard)
       t.context->zero_grad();

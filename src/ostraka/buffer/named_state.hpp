@@ -25,7 +25,11 @@ struct NamedState {
   std::function<void()> check_update;  ///< throws while the weights are in use
   std::function<void()> before_update; ///< call before each change of main_weight; may wait until peers let it go
   std::function<void()> refresh;       ///< main weight -> model weight; call after each change of main_weight
-  std::function<void()> publish;       ///< call instead of refresh by who has written model_weight, too
+  /// Has the last reduction before each step hand its results, elements of main_gradient, to a consumer that updates
+  /// weights, where they are not kept for other reasons; null: no longer. publish() comes before other use of weights.
+  std::function<void(comm::Consumer)> update_while_reducing;
+  std::function<bool()> is_updated; ///< whether that has happened since publish(); main_gradient is undefined then
+  std::function<void()> publish;    ///< call instead of refresh by who has written model_weight, too
 };
 
 } // namespace ostraka::buffer

@@ -17,6 +17,7 @@ void FsdpModule::pre_forward() {
     return;
   }
   require_phase(Phase::resting, "pre_forward");
+  check_published("pre_forward");
   if (!context_.is_in_inference_)
     context_.communicate([&] {
       unshard_groups();
@@ -127,6 +128,7 @@ void FsdpModule::unshard(Ahead ahead) {
   expect(ahead == Ahead::none || ahead == Ahead::forward || ahead == Ahead::backward, Status::INVALID_ARGUMENT,
          "unshard of module '", full_name_, "': expected ahead none (0), forward (1) or backward (2), found ",
          static_cast<std::int32_t>(ahead));
+  check_published("unshard");
   context_.communicate([&] {
     unshard_groups();
     wait_unsharded();

@@ -272,6 +272,8 @@ buffer::TensorRange FsdpModule::main_gradient(const std::string& parameter, DTyp
   const auto [group, index] = find(parameter);
   expect(group->is_trainable(), Status::INVALID_STATE, "main_gradient '", group->full_name(index),
          "': the parameter is frozen");
+  expect(!group->is_updated(), Status::INVALID_STATE, "main_gradient '", group->full_name(index),
+         "': it went into the weights while it was reduced");
   expect(group->has_gradient(), Status::INVALID_STATE, "main_gradient '", group->full_name(index),
          "': there is none that finish_backward completed since the last zero_grad");
   expect(dtype == group->main_dtype(), Status::TYPE_MISMATCH, "main_gradient '", group->full_name(index), "': kept as ",
@@ -336,6 +338,12 @@ void FsdpModule::close() {
 }
 
 bool FsdpModule::is_readable() const { return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_; }
+
+void FsdpModule::check_published(const char* operation) const {
+  for (const auto& group : groups_)
+    expect(!group->is_updated(), Status::INVALID_STATE, operation, " of module '", full_name_,
+           "': its weights were updated while gradients were reduced; call the optimizer's step first");
+}
 
 void FsdpModule::check_not_in_use(const char* operation) const {
   expect(!is_readable(), Status::INVALID_STATE, operation, ": the weights of module '", full_name_, "' are in use (",

@@ -158,6 +158,7 @@ private:
   void check_not_finalized(const char* operation) const;
   void require_phase(Phase expected, const char* operation) const;
   void check_not_in_use(const char* operation) const;
+  void check_published(const char* operation) const;
   void check_can_accumulate() const;
   bool is_readable() const;
   void open(Phase phase);

@@ -300,8 +300,10 @@ void FsdpContext::zero_grad() {
 void FsdpContext::begin_inference() {
   require_finalized("begin_inference");
   expect(!is_in_inference_, Status::INVALID_STATE, "begin_inference: it was called already");
-  for (const auto& module : modules_)
+  for (const auto& module : modules_) {
     module->require_phase(FsdpModule::Phase::resting, "begin_inference");
+    module->check_published("begin_inference");
+  }
   communicate([&] {
     for (const auto& module : modules_)
       module->unshard_groups();

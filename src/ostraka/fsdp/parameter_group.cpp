@@ -76,6 +76,8 @@ bool ParameterGroup::is_reduced_at_the_end() const {
 }
 
 void ParameterGroup::check_can_accumulate() const {
+  expect(!is_updated_, Status::INVALID_STATE, "module '", module_name_,
+         "': its weights were updated while gradients were reduced; call the optimizer's step first");
   expect(!is_reduced_at_the_end() || !has_gradient_, Status::INVALID_STATE, "module '", module_name_,
          "': its gradient is already reduced over the ranks; call zero_grad before the next backward pass, or say "
          "set_last_microbatch(false) before all but the last");
@@ -118,15 +120,51 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
   if (adds_up_here)
     return;
   resources_->reduce->wait(resources_->compute->record()); // sees what the caller wrote
+  const bool updates = is_last_microbatch && may_update_while_reducing();
   if (!has_persistent_partial())
-    add_contribution();
+    add_contribution(updates && !is_reduced_at_the_end());
   if (is_last_microbatch && is_reduced_at_the_end())
-    buffer::redistribute(accumulated_, main_gradient_, *resources_->reduce, resources_->communicators);
+    reduce_to(accumulated_, main_gradient_, updates);
   if (has_persistent_partial() && gradient_divisor_ != 1)
     divide_gradient();
   has_gradient_ = is_last_microbatch || !is_reduced_at_the_end();
   is_reducing_ = true;
   ++gradient_version_;
+  if (updates) {
+    is_updated_ = true;
+    has_contributions_ = false;
+  }
+}
+
+// Not where somebody may still read the weights, or results of reductions are not yet what an update takes.
+bool ParameterGroup::may_update_while_reducing() const {
+  const bool is_first_and_last = !has_contributions_ && gradient_dtype_ == main_dtype();
+  return consumer_ && gradient_divisor_ == 1 && !weights_->is_unsharded() &&
+         (is_reduced_at_the_end() || is_first_and_last);
+}
+
+// When results arrive all ranks have shown their gradients, and let the weights go before, so nothing waits here.
+comm::Consumer ParameterGroup::update_of_weights() {
+  return [self = shared_from_this()](const runtime::Execution& execution, std::int64_t first, std::int64_t count,
+                                     const void* values) {
+    if (first == 0)
+      self->weights_->begin_update();
+    self->consumer_(execution, first, count, values);
+  };
+}
+
+void ParameterGroup::publish(bool is_model_written) {
+  weights_->refresh(is_model_written);
+  if (is_updated_)
+    has_gradient_ = is_updated_ = false;
+}
+
+void ParameterGroup::reduce_to(const DBuffer& from, const DBuffer& to, bool updates) {
+  runtime::Stream& reduce = *resources_->reduce;
+  if (updates)
+    buffer::redistribute(from, to, reduce, resources_->communicators, update_of_weights());
+  else
+    buffer::redistribute(from, to, reduce, resources_->communicators);
 }
 
 void ParameterGroup::divide_gradient() {
@@ -140,10 +178,10 @@ void ParameterGroup::divide_gradient() {
 }
 
 // The slot of this micro-batch, reduced to the placements of the gradient, into accumulated_.
-void ParameterGroup::add_contribution() {
+void ParameterGroup::add_contribution(bool updates) {
   runtime::Stream& reduce = *resources_->reduce;
   if (gradient_divisor_ == 1 && !has_contributions_ && gradient_dtype_ == main_dtype()) {
-    buffer::redistribute(partial_, accumulated_, reduce, resources_->communicators);
+    reduce_to(partial_, accumulated_, updates);
   } else {
     if (!addend_.is_valid())
       addend_ = DBuffer(resources_->mesh, resources_->placements.gradient, layout_, gradient_dtype_,
@@ -162,6 +200,8 @@ void ParameterGroup::add_contribution() {
 }
 
 void ParameterGroup::zero_grad() {
+  if (is_updated_ && !is_reducing_)
+    publish(true);
   has_gradient_ = has_contributions_ = false;
   std::fill(written_.begin(), written_.end(), 0);
 }
@@ -179,8 +219,10 @@ buffer::NamedState ParameterGroup::named_state() {
   state.gradient_version = [self] { return self->gradient_version_; };
   state.check_update = [self] { self->check_not_in_use(); };
   state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
-  state.refresh = [self] { self->communicate([&] { self->weights_->refresh(); }); };
-  state.publish = [self] { self->communicate([&] { self->weights_->refresh(true); }); };
+  state.refresh = [self] { self->communicate([&] { self->publish(false); }); };
+  state.publish = [self] { self->communicate([&] { self->publish(true); }); };
+  state.update_while_reducing = [self](comm::Consumer consumer) { self->consumer_ = std::move(consumer); };
+  state.is_updated = [self] { return self->is_updated_; };
   return state;
 }
 

@@ -55,7 +55,8 @@ public:
   Gradient gradient(int index);
   /// Names of parameters that nobody has written in this micro-batch.
   std::vector<std::string> missing_gradients() const;
-  /// Ends the micro-batch: unwritten gradients count as zero; queues the reduction if one is due.
+  /// Ends the micro-batch: unwritten gradients count as zero; queues the reduction if one is due, for a consumer if
+  /// that is the last one before a step.
   void reduce_gradient(bool is_last_microbatch);
 
   /// Whether main_gradient() is reduced, complete and no longer in flight.
@@ -63,6 +64,8 @@ public:
   /// The reductions queued so far are complete.
   void finish_reduction() { is_reducing_ = false; }
   void zero_grad();
+  /// Whether weights have been updated in place of main_gradient() and are not published yet.
+  bool is_updated() const { return is_updated_; }
   /// Each contribution is divided by it once it is reduced; > 0.
   void set_gradient_divisor(double divisor) { gradient_divisor_ = divisor; }
   const buffer::DBuffer& main_gradient() const { return main_gradient_; }
@@ -77,8 +80,12 @@ private:
   bool has_persistent_partial() const;
   /// Whether the last micro-batch ends with a further reduction, in place.
   bool is_reduced_at_the_end() const;
+  bool may_update_while_reducing() const;
+  comm::Consumer update_of_weights();
+  void publish(bool is_model_written);
   void bind_slot();
-  void add_contribution();
+  void reduce_to(const buffer::DBuffer& from, const buffer::DBuffer& to, bool updates);
+  void add_contribution(bool updates);
   void divide_gradient();
 
   std::shared_ptr<Resources> resources_;
@@ -100,6 +107,8 @@ private:
   bool has_contributions_ = false;      ///< accumulated_ holds earlier micro-batches
   bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
   double gradient_divisor_ = 1;
+  comm::Consumer consumer_; ///< updates weights; null: results of reductions are kept
+  bool is_updated_ = false;
   bool is_reducing_ = false;          ///< some of them may be in flight
   std::int64_t gradient_version_ = 0; ///< reductions queued so far
 };

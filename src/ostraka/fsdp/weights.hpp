@@ -67,6 +67,8 @@ public:
   virtual void wait_unsharded() = 0;
   /// Lets the whole weights go.
   virtual void reshard() = 0;
+  /// Whether whole weights were asked for and not let go.
+  bool is_unsharded() const { return is_unsharded_; }
   /// Whether somebody has written to the whole weights, as far as OSTRAKA_CHECK=1 lets know.
   bool were_written() const;
   /// The whole tensor, compute type.

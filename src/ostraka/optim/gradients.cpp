@@ -34,7 +34,7 @@ std::vector<Result> find_everywhere(States states, const char* operation, std::i
   const buffer::MeshPtr& mesh = states.front().main_gradient.mesh();
   try {
     for (const NamedState& state : states) {
-      require_gradient(state, operation);
+      require_kept_gradient(state, operation);
       expect(state.main_gradient.mesh()->is_congruent(*mesh), Status::INVALID_ARGUMENT, operation, ": '",
              state.tensor_names.front(), "' is on a mesh of other ranks than '", states.front().tensor_names.front(),
              "'");
@@ -160,6 +160,12 @@ void require_gradient(const NamedState& state, const std::string& operation) {
          "(set_last_microbatch(true)) first");
 }
 
+void require_kept_gradient(const NamedState& state, const std::string& operation) {
+  require_gradient(state, operation);
+  expect(!state.is_updated || !state.is_updated(), Status::INVALID_STATE, operation, ": the gradient of parameter '",
+         state.tensor_names.front(), "' went into the weights while it was reduced (fuse_with_reduction)");
+}
+
 double gradient_norm(States states, Norm norm) { return norm_of(states, norm, "gradient_norm", 0); }
 
 double clip_gradients(States states, double max_norm, Norm norm) {
@@ -200,7 +206,7 @@ void check_finite(States states) {
 void scale_gradients(States states, double factor) {
   expect(std::isfinite(factor), Status::INVALID_ARGUMENT, "scale_gradients: expected a finite factor, found ", factor);
   for (const NamedState& state : states)
-    require_gradient(state, "scale_gradients");
+    require_kept_gradient(state, "scale_gradients");
   const auto stream = runtime::make_host_compute_stream();
   for (const NamedState& state : states)
     stream->launch("scale_gradients", [=, gradient = state.main_gradient](const runtime::Execution& execution) {

@@ -7,6 +7,7 @@
 #include <ostraka/optim/impl/require_gradient.hpp>
 #include <ostraka/optim/optimizer.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace ostraka::optim {
@@ -21,6 +22,8 @@ void require_range(const char* optimizer, const char* coefficient, double value,
          ": expected 0 <= ", coefficient, " < ", below, ", found ", value);
 }
 
+bool was_updated(const NamedState& state) { return state.is_updated && state.is_updated(); }
+
 constexpr std::int64_t unknown_version = -1;
 
 std::int64_t version_of(const NamedState& state) {
@@ -29,11 +32,10 @@ std::int64_t version_of(const NamedState& state) {
 
 // What a kernel takes of a state.
 struct Operands {
-  DBuffer weight, model, gradient;
+  DBuffer weight, model;
   DType dtype = weight.dtype();
 
-  explicit Operands(const NamedState& state)
-      : weight(state.main_weight), model(state.model_weight), gradient(state.main_gradient) {}
+  explicit Operands(const NamedState& state) : weight(state.main_weight), model(state.model_weight) {}
 
   static void* begin(const DBuffer& buffer, const Run& run) {
     return static_cast<std::byte*>(buffer.data()) + run.local.begin * size_of(buffer.dtype());
@@ -61,7 +63,7 @@ protected:
     state_buffer(state, "exp_avg_sq");
   }
 
-  void update(NamedState& state, std::vector<Run> runs, std::int64_t step, runtime::Stream& stream) override {
+  Update update_of(NamedState& state, std::int64_t step) override {
     const auto t = static_cast<double>(step);
     const DBuffer exp_avg = state_buffer(state, "exp_avg"), exp_avg_sq = state_buffer(state, "exp_avg_sq");
     kernels::AdamWCoefficients c{0,
@@ -71,18 +73,16 @@ protected:
                                  1 - std::pow(config_.beta1, t),
                                  1 - std::pow(config_.beta2, t),
                                  config_.epsilon};
-    const auto body = [=, operands = Operands(state), rate = learning_rate()](const auto& execution) mutable {
-      for (const Run& run : runs) {
-        c.rate = rate * run.values.learning_rate_factor;
-        c.decay = 1 - c.rate * run.values.weight_decay;
-        kernels::adamw(execution, c, operands.dtype, run.local.size(), operands.weights(run),
-                       Operands::begin(operands.gradient, run), Operands::begin(exp_avg, run),
-                       Operands::begin(exp_avg_sq, run));
-      }
+    return [=, operands = Operands(state), rate = learning_rate()](const auto& execution, const Run& run,
+                                                                   const void* gradient) mutable {
+      c.rate = rate * run.values.learning_rate_factor;
+      c.decay = 1 - c.rate * run.values.weight_decay;
+      kernels::adamw(execution, c, operands.dtype, run.local.size(), operands.weights(run), gradient,
+                     Operands::begin(exp_avg, run), Operands::begin(exp_avg_sq, run));
     };
-    stream.launch("adamw", body);
   }
 
+  const char* name() const override { return "adamw"; }
   std::int64_t hash() const override {
     return Hash().add(config_.beta1).add(config_.beta2).add(config_.epsilon).value();
   }
@@ -105,21 +105,19 @@ protected:
       state_buffer(state, "momentum_buffer");
   }
 
-  void update(NamedState& state, std::vector<Run> runs, std::int64_t, runtime::Stream& stream) override {
+  Update update_of(NamedState& state, std::int64_t) override {
     const DBuffer momentum = config_.momentum > 0 ? state_buffer(state, "momentum_buffer") : DBuffer();
     kernels::SgdCoefficients c{0, config_.momentum, 0};
-    const auto body = [=, operands = Operands(state), rate = learning_rate()](const auto& execution) mutable {
-      for (const Run& run : runs) {
-        c.rate = rate * run.values.learning_rate_factor;
-        c.weight_decay = run.values.weight_decay;
-        kernels::sgd(execution, c, operands.dtype, run.local.size(), operands.weights(run),
-                     Operands::begin(operands.gradient, run),
-                     momentum.is_valid() ? Operands::begin(momentum, run) : nullptr);
-      }
+    return [=, operands = Operands(state), rate = learning_rate()](const auto& execution, const Run& run,
+                                                                   const void* gradient) mutable {
+      c.rate = rate * run.values.learning_rate_factor;
+      c.weight_decay = run.values.weight_decay;
+      kernels::sgd(execution, c, operands.dtype, run.local.size(), operands.weights(run), gradient,
+                   momentum.is_valid() ? Operands::begin(momentum, run) : nullptr);
     };
-    stream.launch("sgd", body);
   }
 
+  const char* name() const override { return "sgd"; }
   std::int64_t hash() const override { return Hash().add(config_.momentum).value(); }
 
 private:
@@ -133,11 +131,17 @@ Optimizer::Optimizer(std::vector<NamedState> states, double learning_rate, doubl
   set_learning_rate(learning_rate);
   for (const NamedState& state : states_)
     expect(state.main_weight.dtype() == DType::f64 || state.main_weight.dtype() == DType::f32, Status::TYPE_MISMATCH,
-           "optimizer: expected main weights of f64 or f32, found ", name(state.main_weight.dtype()), " for '",
+           "optimizer: expected main weights of f64 or f32, found ", ostraka::name(state.main_weight.dtype()), " for '",
            state.tensor_names.front(), "'");
 }
 
-Optimizer::~Optimizer() = default;
+Optimizer::~Optimizer() {
+  if (fused_ == nullptr)
+    return;
+  *fused_ = nullptr;
+  for (const NamedState& state : states_)
+    state.update_while_reducing(nullptr);
+}
 
 void Optimizer::set_learning_rate(double learning_rate) {
   require_range("optimizer", "learning_rate", learning_rate, HUGE_VAL);
@@ -168,13 +172,54 @@ void Optimizer::step() {
   const auto stream = runtime::make_host_compute_stream();
   for (std::size_t i = 0; i < states_.size(); ++i) {
     NamedState& state = states_[i];
-    update(state, groups_->runs(i), steps_, *stream);
+    if (!was_updated(state))
+      update(i, *stream);
     if (state.model_weight.is_valid())
       state.publish();
     else
       state.refresh();
     used_versions_.push_back(version_of(state));
   }
+}
+
+void Optimizer::update(std::size_t state, runtime::Stream& stream) {
+  const auto body = [runs = groups_->runs(state), update = update_of(states_[state], steps_),
+                     gradient = states_[state].main_gradient](const runtime::Execution& execution) {
+    for (const Run& run : runs)
+      update(execution, run, Operands::begin(gradient, run));
+  };
+  stream.launch(name(), body);
+}
+
+// Elements of one block of results, which have the address `gradient` together.
+void Optimizer::update_part(std::size_t state, const runtime::Execution& execution, const layout::Range& part,
+                            const void* gradient) {
+  if (part.begin == 0)
+    updates_[state] = update_of(states_[state], steps_ + 1);
+  const std::int64_t width = size_of(states_[state].main_weight.dtype());
+  for (const Run& run : groups_->runs(state)) {
+    const layout::Range here{std::max(part.begin, run.local.begin), std::min(part.end, run.local.end)};
+    if (here.begin < here.end)
+      updates_[state](execution, {here, run.values},
+                      static_cast<const std::byte*>(gradient) + (here.begin - part.begin) * width);
+  }
+}
+
+void Optimizer::fuse_with_reduction() {
+  for (const NamedState& state : states_)
+    expect(state.update_while_reducing && state.is_updated, Status::NOT_SUPPORTED,
+           "fuse_with_reduction: the gradient of '", state.tensor_names.front(), "' is not reduced by the library");
+  prepare_all();
+  if (fused_ != nullptr)
+    return;
+  fused_ = std::make_shared<Optimizer*>(this);
+  updates_.resize(states_.size());
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    states_[i].update_while_reducing([fused = fused_, i](const runtime::Execution& execution, std::int64_t first,
+                                                         std::int64_t count, const void* values) {
+      if (*fused != nullptr)
+        (*fused)->update_part(i, execution, {first, first + count}, values);
+    });
 }
 
 // Some modules may have had nothing to do, but a step that nobody prepared is a mistake.

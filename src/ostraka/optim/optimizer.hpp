@@ -9,6 +9,7 @@
 #include <ostraka/optim/groups.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,13 @@ public:
   /// For a run that is continued; INVALID_ARGUMENT unless >= 0.
   void set_steps(std::int64_t steps);
 
+  /// From now on weights are updated while the gradients of the last micro-batch are reduced, block by block as results
+  /// arrive, and step() only completes that; so hyperparameters are set before. Where a module's gradient came in
+  /// several micro-batches, in another type than its main weights or with a divisor, step() does it all as before.
+  /// Between the backward pass and step() weights cannot be used, and main gradients are gone, norms and clipping with
+  /// them. When a step fails, weights are between two steps. Collective: prepares as the first step does.
+  void fuse_with_reduction();
+
   /// From the next step on `options` hold for the parameters "module.parameter" that are called `pattern`, in which `*`
   /// stands for any characters and `?` for one. Later calls win. Local. INVALID_ARGUMENT for options out of range and
   /// for a pattern that fits nothing, naming what there is.
@@ -56,8 +64,11 @@ protected:
 
   /// Creates the state buffers of one state that are not there yet; may throw.
   virtual void prepare(buffer::NamedState& state) = 0;
-  /// Queues the kernels for one state; `step` counts from 1.
-  virtual void update(buffer::NamedState& state, std::vector<Run> runs, std::int64_t step, runtime::Stream& stream) = 0;
+  /// Updates the elements of a run; `gradient` points to the first one's.
+  using Update = std::function<void(const runtime::Execution& execution, const Run& run, const void* gradient)>;
+  /// What updates one state; `step` counts from 1.
+  virtual Update update_of(buffer::NamedState& state, std::int64_t step) = 0;
+  virtual const char* name() const = 0;
   /// Of the coefficients that ranks must agree on.
   virtual std::int64_t hash() const = 0;
 
@@ -66,6 +77,9 @@ protected:
 
 private:
   void require_new_gradient() const;
+  void update(std::size_t state, runtime::Stream& stream);
+  void update_part(std::size_t state, const runtime::Execution& execution, const layout::Range& part,
+                   const void* gradient);
   void prepare_all();
 
   std::vector<buffer::NamedState> states_;
@@ -73,6 +87,8 @@ private:
   double learning_rate_;
   std::int64_t steps_ = 0;
   bool is_prepared_ = false;
+  std::vector<Update> updates_;             ///< [state] of the step that reductions do now
+  std::shared_ptr<Optimizer*> fused_;       ///< for reductions in flight: this, as long as it lives
   std::vector<std::int64_t> used_versions_; ///< of the gradients, in the last step
 };
 
