@@ -221,6 +221,7 @@ void run(int count, char** arguments) {
   const bool has_targets = ranks == 2 || ranks == 4;
   const double gather_us = ranks == 2 ? 2 : none;
   const Target plain = has_targets ? Target{0.75, 0.5, gather_us} : Target{},
+               fused = has_targets ? Target{0, none, gather_us} : Target{},
                half = has_targets ? Target{0.5, none, gather_us} : Target{};
   const auto print = [&](Row row) {
     if (rank == 0)
@@ -229,6 +230,7 @@ void run(int count, char** arguments) {
   };
   const Row ours = print(measure_library("node", "f32, ring of 2", plain, weights, {}, bases));
   print(measure_library("node", "f32, ring of 2, AdamW", half, weights, {DType::f32, true}, bases));
+  print(measure_library("node", "the same, fused", fused, weights, {DType::f32, true, true}, bases));
   print(measure_library("node", "bf16 weights, f32 main", half, weights, {DType::bf16, false}, bases));
   const Row messages = print(measure_library("mpi", "f32, ring of 2", {}, weights, {}, bases));
   const Row stock = print(measure_stock(weights, bases));

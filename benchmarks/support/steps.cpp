@@ -87,6 +87,8 @@ LibraryStep::LibraryStep(const std::vector<std::vector<float>>& weights, const K
   context_->finalize();
   if (kind.updates)
     optimizer_ = optim::make_adamw(context_->named_states(), {.learning_rate = 1e-6}); // rows keep their size
+  if (kind.fuses)
+    optimizer_->fuse_with_reduction();
 }
 
 void LibraryStep::operator()() {

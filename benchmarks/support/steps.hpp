@@ -17,6 +17,7 @@ namespace ostraka::bench {
 struct Kind {
   DType storage = DType::f32; ///< of the weights, which the arithmetic reads as they are: f32 or bf16
   bool updates = false;       ///< AdamW
+  bool fuses = false;         ///< the update with the reduction
 };
 
 /// The arithmetic alone in private memory, without gradients of others.
