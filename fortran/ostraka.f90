@@ -7,14 +7,15 @@ module ostraka
   use ostraka_arrays, only: ostraka_shape, ostraka_shape_t, ostraka_tensor, ostraka_tensor_t
   use ostraka_buffer, only: ostraka_buffer_t
   use ostraka_flat_buffer, only: ostraka_flat_buffer_t
-  use ostraka_fsdp, only: ostraka_fsdp_context_t, ostraka_fsdp_module_t
+  use ostraka_fsdp, only: ostraka_fill, ostraka_fsdp_context_t, ostraka_fsdp_module_t
   use ostraka_layout, only: ostraka_layout_t, ostraka_plan_owners
   use ostraka_mesh, only: ostraka_mesh_create, ostraka_mesh_t, ostraka_partial, ostraka_replicate, ostraka_shard
   use ostraka_optim, only: ostraka_optimizer_t
   use ostraka_runtime, only: ostraka_bf16_to_real32, ostraka_finalize, ostraka_initialize, ostraka_is_initialized, &
     ostraka_real32_to_bf16, ostraka_version_string
   use ostraka_support, only: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
-  use ostraka_types, only: OSTRAKA_ATOM_BLOCK, OSTRAKA_ATOM_ELEMENT, OSTRAKA_ATOM_LAST_DIMS, OSTRAKA_ATOM_ROW, &
+  use ostraka_types, only: OSTRAKA_AHEAD_BACKWARD, OSTRAKA_AHEAD_FORWARD, OSTRAKA_AHEAD_NONE, &
+    OSTRAKA_ATOM_BLOCK, OSTRAKA_ATOM_ELEMENT, OSTRAKA_ATOM_LAST_DIMS, OSTRAKA_ATOM_ROW, &
     ostraka_atom_t, OSTRAKA_ATOM_TENSOR, OSTRAKA_AUTOMATIC, OSTRAKA_BF16, OSTRAKA_COMMUNICATION, OSTRAKA_F16, &
     OSTRAKA_F32, OSTRAKA_F64, OSTRAKA_FAILED, OSTRAKA_FLAT, OSTRAKA_I32, OSTRAKA_I64, OSTRAKA_INPUT_OUTPUT, &
     OSTRAKA_INTERNAL, OSTRAKA_INVALID_ARGUMENT, OSTRAKA_INVALID_HANDLE, OSTRAKA_INVALID_STATE, OSTRAKA_KIND_PARTIAL, &

@@ -3,9 +3,9 @@
 !! `c_<rest>` stands for `ostraka_<rest>`; comments are in the headers.
 !! Handles and addresses are type(c_ptr): by value where C takes the pointer, by reference where C takes its address.
 module ostraka_c_fsdp
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int32_t, c_int64_t, c_ptr
-  use ostraka_types, only: c_adamw_config_t, c_fsdp_config_t, c_group_options_t, c_sgd_config_t, &
-    c_shape_t, ostraka_memory_report_t
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_funptr, c_int32_t, c_int64_t, c_ptr
+  use ostraka_types, only: c_adamw_config_t, c_fsdp_config_t, c_group_options_t, c_sgd_config_t, c_shape_t, &
+    ostraka_memory_report_t
   implicit none
   public
 
@@ -35,6 +35,83 @@ module ostraka_c_fsdp
       type(c_ptr), value :: context
       character(kind=c_char), intent(in) :: name(*)
       type(c_ptr), intent(inout) :: module
+    end function
+    integer(c_int32_t) function c_fsdp_module_add_module(parent, name, module) &
+      bind(c, name='ostraka_fsdp_module_add_module')
+      import
+      type(c_ptr), value :: parent
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), intent(inout) :: module
+    end function
+    integer(c_int32_t) function c_fsdp_module_tie_parameter(module, name, existing) &
+      bind(c, name='ostraka_fsdp_module_tie_parameter')
+      import
+      type(c_ptr), value :: module
+      character(kind=c_char), intent(in) :: name(*), existing(*)
+    end function
+    integer(c_int32_t) function c_fsdp_module_set_allow_unused(module, allow) &
+      bind(c, name='ostraka_fsdp_module_set_allow_unused')
+      import
+      type(c_ptr), value :: module
+      integer(c_int32_t), value :: allow
+    end function
+    integer(c_int32_t) function c_fsdp_module_set_prefetch(module, elements) &
+      bind(c, name='ostraka_fsdp_module_set_prefetch')
+      import
+      type(c_ptr), value :: module
+      integer(c_int64_t), value :: elements
+    end function
+    integer(c_int32_t) function c_fsdp_module_set_gradient_divisor(module, divisor) &
+      bind(c, name='ostraka_fsdp_module_set_gradient_divisor')
+      import
+      type(c_ptr), value :: module
+      real(c_double), value :: divisor
+    end function
+    integer(c_int32_t) function c_fsdp_module_set_from_root(module, name, dtype, data, count, root) &
+      bind(c, name='ostraka_fsdp_module_set_from_root')
+      import
+      type(c_ptr), value :: module, data
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int32_t), value :: dtype, root
+      integer(c_int64_t), value :: count
+    end function
+    integer(c_int32_t) function c_fsdp_module_initialise(module, name, fill, user) &
+      bind(c, name='ostraka_fsdp_module_initialise')
+      import
+      type(c_ptr), value :: module, user
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_funptr), value :: fill
+    end function
+    integer(c_int32_t) function c_fsdp_module_skip_forward(module) &
+      bind(c, name='ostraka_fsdp_module_skip_forward')
+      import
+      type(c_ptr), value :: module
+    end function
+    integer(c_int32_t) function c_fsdp_module_skip_backward(module) &
+      bind(c, name='ostraka_fsdp_module_skip_backward')
+      import
+      type(c_ptr), value :: module
+    end function
+    integer(c_int32_t) function c_fsdp_module_unshard_ahead(module, ahead) &
+      bind(c, name='ostraka_fsdp_module_unshard_ahead')
+      import
+      type(c_ptr), value :: module
+      integer(c_int32_t), value :: ahead
+    end function
+    integer(c_int32_t) function c_fsdp_module_reduce_gradients(module) &
+      bind(c, name='ostraka_fsdp_module_reduce_gradients')
+      import
+      type(c_ptr), value :: module
+    end function
+    integer(c_int32_t) function c_fsdp_context_begin_backward(context) &
+      bind(c, name='ostraka_fsdp_context_begin_backward')
+      import
+      type(c_ptr), value :: context
+    end function
+    integer(c_int32_t) function c_fsdp_context_skip_microbatch(context) &
+      bind(c, name='ostraka_fsdp_context_skip_microbatch')
+      import
+      type(c_ptr), value :: context
     end function
     integer(c_int32_t) function c_fsdp_context_finalize(context) bind(c, name='ostraka_fsdp_context_finalize')
       import
@@ -206,6 +283,11 @@ module ostraka_c_fsdp
       type(c_ptr), intent(inout) :: optimizer
     end function
     integer(c_int32_t) function c_optimizer_step(optimizer) bind(c, name='ostraka_optimizer_step')
+      import
+      type(c_ptr), value :: optimizer
+    end function
+    integer(c_int32_t) function c_optimizer_fuse_with_reduction(optimizer) &
+      bind(c, name='ostraka_optimizer_fuse_with_reduction')
       import
       type(c_ptr), value :: optimizer
     end function

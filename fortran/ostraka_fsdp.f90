@@ -1,7 +1,8 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Internal: fully sharded data parallelism. Use the module `ostraka`.
 module ostraka_fsdp
-  use, intrinsic :: iso_c_binding, only: c_double, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_c_binding, only: c_double, c_f_pointer, c_funloc, c_int32_t, c_int64_t, c_loc, c_null_ptr, &
+    c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use ostraka_arrays
   use ostraka_c, only: c_last_error
@@ -13,7 +14,21 @@ module ostraka_fsdp
   implicit none
   private
   public :: ostraka_fsdp_context_t, ostraka_fsdp_module_t
+  public :: ostraka_fill
   public :: context_handle
+
+  abstract interface
+    !! Gives the values of elements first, first + 1, ... of a parameter, counted from 1 in array element order.
+    subroutine ostraka_fill(first, values)
+      import
+      integer(int64), intent(in) :: first
+      real(real64), intent(out) :: values(:)
+    end subroutine
+  end interface
+
+  type :: fill_t
+    procedure(ostraka_fill), pointer, nopass :: call => null()
+  end type
 
   !! One part of a model whose weights are gathered together. Dies with its context. Assignment copies the handle.
   type :: ostraka_fsdp_module_t
@@ -26,17 +41,33 @@ module ostraka_fsdp
     !! real32). `trainable`: default .true., else there is no gradient. Local.
     generic, public :: add_parameter => add_parameter_int32, add_parameter_int64
     procedure, public :: set_precision
+    procedure, public :: add_module => module_add_module
+    procedure, public :: tie_parameter
+    procedure, public :: set_allow_unused
+    procedure, private :: set_prefetch_int32, set_prefetch_int64
+    !! How many elements of weights are gathered ahead when this module starts: -1: one module; 0: none; else whole
+    !! modules until so many are reached. Until finalize, equal on all ranks. Local.
+    generic, public :: set_prefetch => set_prefetch_int32, set_prefetch_int64
+    procedure, public :: set_gradient_divisor
     procedure, public :: build
     procedure, private :: set_parameter_r64, set_parameter_r32
     !! Copies this rank's part of the whole weight: a contiguous real32 or real64 array of the parameter's shape, or a
     !! list of its elements; every rank passes the same values. Local before finalize; later all ranks call it in the
     !! same order, and it may wait until the others have let the weights go.
     generic, public :: set_parameter => set_parameter_r64, set_parameter_r32
+    procedure, private :: set_from_root_r64, set_from_root_r32
+    !! The same from the array of rank `root` of the mesh (from 0); the others pass an array of the same size and kind.
+    !! Collective.
+    generic, public :: set_from_root => set_from_root_r64, set_from_root_r32
+    procedure, public :: initialise
     procedure, public :: pre_forward
     procedure, public :: post_forward
     procedure, public :: pre_backward
     procedure, public :: post_backward
+    procedure, public :: skip_forward
+    procedure, public :: skip_backward
     procedure, public :: unshard
+    procedure, public :: reduce_gradients
     procedure, public :: reshard
     procedure, private :: parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, parameter_r64_4
     procedure, private :: parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
@@ -66,7 +97,9 @@ module ostraka_fsdp
     procedure, public :: destroy
     procedure, public :: add_module
     procedure, public :: finalize => context_finalize
+    procedure, public :: begin_backward
     procedure, public :: finish_backward
+    procedure, public :: skip_microbatch
     procedure, public :: fail_step
     procedure, public :: set_last_microbatch
     procedure, public :: zero_grad
@@ -79,6 +112,7 @@ module ostraka_fsdp
 contains
 
   include 'ostraka_fsdp_arrays.inc'
+  include 'ostraka_fsdp_schedule.inc'
 
   !! Creates a context with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults:
   !! `recipe` OSTRAKA_ZERO_3 (or OSTRAKA_NO_SHARD, OSTRAKA_ZERO_1, OSTRAKA_ZERO_2; on two or more axes OSTRAKA_HSDP,
@@ -86,15 +120,19 @@ contains
   !! `gradient_slots` 2 reductions in flight, `broadcast` .false. (replicated weights are compared, not copied),
   !! `main_dtype` of main weights, gradients and optimizer state: f64 for f64, else f32; `compute_dtype` OSTRAKA_F64 or
   !! OSTRAKA_F32 in which whole weights are handed out, `reduction_dtype` in which gradients are taken: likewise.
+  !! `prefetch`, elements of weights gathered ahead: -1 (one module), 0 (none), or whole modules until so many are
+  !! reached; `unified_stream` .false.: gathers and reductions do not take turns.
   !! Placements chosen by hand instead of `recipe`, one per axis, all three: `parameter_placements`,
   !! `gradient_placements` (while micro-batches add up) and `optimizer_placements`.
   subroutine create(self, mesh, recipe, reduction, gradient_slots, broadcast, main_dtype, compute_dtype, &
-    reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, ierr)
+    reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, prefetch, unified_stream, ierr)
     class(ostraka_fsdp_context_t), intent(out) :: self
     class(ostraka_mesh_t), intent(in) :: mesh
     integer(int32), intent(in), optional :: recipe, reduction, gradient_slots
     logical, intent(in), optional :: broadcast
     integer(int32), intent(in), optional :: main_dtype, compute_dtype, reduction_dtype
+    integer(int64), intent(in), optional :: prefetch
+    logical, intent(in), optional :: unified_stream
     type(ostraka_placement_t), intent(in), optional, target, contiguous :: parameter_placements(:), &
       gradient_placements(:), optimizer_placements(:)
     integer(int32), intent(out), optional :: ierr
@@ -111,6 +149,8 @@ contains
       if (present(main_dtype)) config%main_dtype = main_dtype
       if (present(compute_dtype)) config%compute_dtype = compute_dtype
       if (present(reduction_dtype)) config%reduction_dtype = reduction_dtype
+      if (present(prefetch)) config%prefetch = prefetch
+      if (present(unified_stream)) config%unified_stream = merge(1_int32, 0_int32, unified_stream)
       call take(parameter_placements, config%parameter_placements)
       call take(gradient_placements, config%gradient_placements)
       call take(optimizer_placements, config%optimizer_placements)
@@ -291,12 +331,20 @@ contains
     call conclude('module%post_backward', c_fsdp_module_post_backward(self%handle), ierr)
   end subroutine
 
-  !! Gathers the weights now and keeps them until reshard. Collective.
-  subroutine unshard(self, ierr)
+  !! Gathers the weights now and keeps them until reshard; meanwhile gradients may be written, too. `ahead`: what is
+  !! gathered besides, OSTRAKA_AHEAD_NONE (default), OSTRAKA_AHEAD_FORWARD or OSTRAKA_AHEAD_BACKWARD. Collective.
+  subroutine unshard(self, ahead, ierr)
     class(ostraka_fsdp_module_t), intent(in) :: self
+    integer(int32), intent(in), optional :: ahead
     integer(int32), intent(out), optional :: ierr
+    integer(int32) :: status
 
-    call conclude('module%unshard', c_fsdp_module_unshard(self%handle), ierr)
+    if (present(ahead)) then
+      status = c_fsdp_module_unshard_ahead(self%handle, ahead)
+    else
+      status = c_fsdp_module_unshard(self%handle)
+    end if
+    call conclude('module%unshard', status, ierr)
   end subroutine
 
   !! Ends unshard: pointers to the weights are dead. Collective.

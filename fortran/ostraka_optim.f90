@@ -27,6 +27,7 @@ module ostraka_optim
     procedure, public :: is_finite
     procedure, public :: steps
     procedure, public :: set_steps
+    procedure, public :: fuse_with_reduction
     procedure, public :: step
     procedure, public :: destroy
   end type
@@ -184,6 +185,16 @@ contains
     integer(int32), intent(out), optional :: ierr
 
     call conclude('optimizer%set_steps', c_optimizer_set_steps(self%handle, count), ierr)
+  end subroutine
+
+  !! From now on weights are updated while the gradients of the last micro-batch are reduced, and a step only completes
+  !! that: until then weights cannot be used, main gradients are gone, norms and clipping with them, and hyperparameters
+  !! are set before the backward pass. When a step fails, weights are between two steps. Collective over the mesh.
+  subroutine fuse_with_reduction(self, ierr)
+    class(ostraka_optimizer_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('optimizer%fuse_with_reduction', c_optimizer_fuse_with_reduction(self%handle), ierr)
   end subroutine
 
   !! Updates the weights from the gradients, which stay until zero_grad; a second step without a backward pass in

@@ -60,6 +60,11 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_ATOM_BLOCK = 3
   integer(int32), parameter :: OSTRAKA_ATOM_TENSOR = 4
 
+  !! What unshard gathers ahead: nothing, or what is behind the module in the order of a pass.
+  integer(int32), parameter :: OSTRAKA_AHEAD_NONE = 0
+  integer(int32), parameter :: OSTRAKA_AHEAD_FORWARD = 1
+  integer(int32), parameter :: OSTRAKA_AHEAD_BACKWARD = 2
+
   !! Recipes of fully sharded data parallelism.
   integer(int32), parameter :: OSTRAKA_NO_SHARD = 0
   integer(int32), parameter :: OSTRAKA_ZERO_1 = 1
@@ -124,7 +129,8 @@ module ostraka_types
     type(c_ptr) :: gradient_placements
     type(c_ptr) :: optimizer_placements
     integer(c_int32_t) :: reduction_dtype
-    integer(c_int32_t) :: reserved_3
+    integer(c_int32_t) :: unified_stream
+    integer(c_int64_t) :: prefetch
   end type
 
   !! Bytes on this rank: weights at rest, main gradients, moments, gathered weights and gradient slots now and at most;

@@ -21,13 +21,18 @@ const ostraka_fsdp_config_t default_config{sizeof(ostraka_fsdp_config_t),
                                            nullptr,
                                            nullptr,
                                            -1,
-                                           0};
+                                           0,
+                                           -1};
 
 constexpr Versions config_versions{"fsdp config", OSTRAKA_FSDP_CONFIG_VERSION, 32};
 constexpr Versions report_versions{"memory report", OSTRAKA_MEMORY_REPORT_VERSION, 64};
 
 std::optional<DType> to_choice(std::int32_t dtype) {
   return dtype == -1 ? std::nullopt : std::optional(to_dtype(dtype));
+}
+
+std::optional<std::int64_t> to_budget(std::int64_t elements) {
+  return elements == -1 ? std::nullopt : std::optional(elements);
 }
 
 std::optional<fsdp::RecipePlacements> to_choice(const ostraka_fsdp_config_t& config, int dims) {
@@ -50,6 +55,8 @@ fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config, int dims) {
   result.main_dtype = to_choice(config.main_dtype);
   result.compute_dtype = to_choice(config.compute_dtype);
   result.reduction_dtype = to_choice(config.reduction_dtype);
+  result.prefetch = to_budget(config.prefetch);
+  result.unified_stream = config.unified_stream != 0;
   return result;
 }
 
@@ -69,6 +76,21 @@ void write_report(ostraka_memory_report_t* report, const fsdp::MemoryReport& fou
 FsdpModule& module_of(ostraka_fsdp_module_t handle) { return *get(handle)->module; }
 
 fsdp::FsdpContext& context_of(ostraka_fsdp_context_t handle) { return *get(handle)->context; }
+
+ostraka_fsdp_module_t make_module(ContextObject& context, FsdpModule& module) {
+  const auto handle =
+      make_handle<ostraka_fsdp_module_t>(std::make_shared<ModuleObject>(ModuleObject{&module, &context}));
+  context.modules.push_back(handle);
+  return handle;
+}
+
+fsdp::Fill to_fill(ostraka_fill_t fill, void* user) {
+  expect(fill != nullptr, Status::INVALID_ARGUMENT, "'fill' is null");
+  return [=](std::int64_t first, std::int64_t count, void* out, DType dtype) {
+    const ostraka_status_t status = fill(user, first, count, out, static_cast<std::int32_t>(dtype));
+    expect(status == OSTRAKA_OK, Status::USER_FAILURE, "initialise: the caller's function returned ", status);
+  };
+}
 
 } // namespace
 
@@ -103,10 +125,34 @@ ostraka_status_t ostraka_fsdp_context_add_module(ostraka_fsdp_context_t context,
   return wall(__func__, [&] {
     ostraka_fsdp_module_t& result = output(module, "module");
     const auto object = get(context);
-    result = make_handle<ostraka_fsdp_module_t>(
-        std::make_shared<ModuleObject>(ModuleObject{&object->context->add_module(text(name, "name"))}));
-    object->modules.push_back(result);
+    result = make_module(*object, object->context->add_module(text(name, "name")));
   });
+}
+
+ostraka_status_t ostraka_fsdp_module_add_module(ostraka_fsdp_module_t parent, const char* name,
+                                                ostraka_fsdp_module_t* module) {
+  return wall(__func__, [&] {
+    ostraka_fsdp_module_t& result = output(module, "module");
+    const auto object = get(parent);
+    result = make_module(*object->context, object->module->add_module(text(name, "name")));
+  });
+}
+
+ostraka_status_t ostraka_fsdp_module_tie_parameter(ostraka_fsdp_module_t module, const char* name,
+                                                   const char* existing) {
+  return wall(__func__, [&] { module_of(module).tie_parameter(text(name, "name"), text(existing, "existing")); });
+}
+
+ostraka_status_t ostraka_fsdp_module_set_allow_unused(ostraka_fsdp_module_t module, int32_t allow) {
+  return wall(__func__, [&] { module_of(module).set_allow_unused(allow != 0); });
+}
+
+ostraka_status_t ostraka_fsdp_module_set_prefetch(ostraka_fsdp_module_t module, int64_t elements) {
+  return wall(__func__, [&] { module_of(module).set_prefetch(to_budget(elements)); });
+}
+
+ostraka_status_t ostraka_fsdp_module_set_gradient_divisor(ostraka_fsdp_module_t module, double divisor) {
+  return wall(__func__, [&] { module_of(module).set_gradient_divisor(divisor); });
 }
 
 ostraka_status_t ostraka_fsdp_context_finalize(ostraka_fsdp_context_t context) {
@@ -138,6 +184,25 @@ ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module,
 
 ostraka_status_t ostraka_fsdp_module_pre_forward(ostraka_fsdp_module_t module) {
   return wall(__func__, [&] { module_of(module).pre_forward(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_set_from_root(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                                   const void* data, int64_t count, int32_t root) {
+  return wall(__func__,
+              [&] { module_of(module).set_from_root(text(name, "name"), data, count, to_dtype(dtype), root); });
+}
+
+ostraka_status_t ostraka_fsdp_module_initialise(ostraka_fsdp_module_t module, const char* name, ostraka_fill_t fill,
+                                                void* user) {
+  return wall(__func__, [&] { module_of(module).initialise(text(name, "name"), to_fill(fill, user)); });
+}
+
+ostraka_status_t ostraka_fsdp_module_skip_forward(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).skip_forward(); });
+}
+
+ostraka_status_t ostraka_fsdp_module_skip_backward(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).skip_backward(); });
 }
 
 ostraka_status_t ostraka_fsdp_module_post_forward(ostraka_fsdp_module_t module) {
@@ -196,8 +261,24 @@ ostraka_status_t ostraka_fsdp_module_unshard(ostraka_fsdp_module_t module) {
   return wall(__func__, [&] { module_of(module).unshard(); });
 }
 
+ostraka_status_t ostraka_fsdp_module_unshard_ahead(ostraka_fsdp_module_t module, int32_t ahead) {
+  return wall(__func__, [&] { module_of(module).unshard(static_cast<FsdpModule::Ahead>(ahead)); });
+}
+
+ostraka_status_t ostraka_fsdp_module_reduce_gradients(ostraka_fsdp_module_t module) {
+  return wall(__func__, [&] { module_of(module).reduce_gradients(); });
+}
+
 ostraka_status_t ostraka_fsdp_module_reshard(ostraka_fsdp_module_t module) {
   return wall(__func__, [&] { module_of(module).reshard(); });
+}
+
+ostraka_status_t ostraka_fsdp_context_begin_backward(ostraka_fsdp_context_t context) {
+  return wall(__func__, [&] { context_of(context).begin_backward(); });
+}
+
+ostraka_status_t ostraka_fsdp_context_skip_microbatch(ostraka_fsdp_context_t context) {
+  return wall(__func__, [&] { context_of(context).skip_microbatch(); });
 }
 
 ostraka_status_t ostraka_fsdp_context_finish_backward(ostraka_fsdp_context_t context) {

@@ -38,6 +38,7 @@ struct ContextObject {
 };
 struct ModuleObject {
   fsdp::FsdpModule* module;
+  ContextObject* context; ///< ends after this
 };
 struct OptimizerObject {
   std::unique_ptr<optim::Optimizer> optimizer;

@@ -77,6 +77,10 @@ ostraka_status_t ostraka_optimizer_step(ostraka_optimizer_t optimizer) {
   return wall(__func__, [&] { get(optimizer)->optimizer->step(); });
 }
 
+ostraka_status_t ostraka_optimizer_fuse_with_reduction(ostraka_optimizer_t optimizer) {
+  return wall(__func__, [&] { get(optimizer)->optimizer->fuse_with_reduction(); });
+}
+
 ostraka_status_t ostraka_optimizer_set_learning_rate(ostraka_optimizer_t optimizer, double learning_rate) {
   return wall(__func__, [&] { get(optimizer)->optimizer->set_learning_rate(learning_rate); });
 }

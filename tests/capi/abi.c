@@ -38,7 +38,7 @@ static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents
 static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
 static_assert(sizeof(ostraka_flat_buffer_t) == 8, "handles");
 
-static_assert(sizeof(ostraka_fsdp_config_t) == 72, "fsdp config");
+static_assert(sizeof(ostraka_fsdp_config_t) == 80, "fsdp config");
 static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&
                   offsetof(ostraka_fsdp_config_t, recipe) == 12 && offsetof(ostraka_fsdp_config_t, reduction) == 16 &&
                   offsetof(ostraka_fsdp_config_t, gradient_slots) == 20 &&
@@ -48,7 +48,9 @@ static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostr
                   offsetof(ostraka_fsdp_config_t, parameter_placements) == 40 &&
                   offsetof(ostraka_fsdp_config_t, gradient_placements) == 48 &&
                   offsetof(ostraka_fsdp_config_t, optimizer_placements) == 56 &&
-                  offsetof(ostraka_fsdp_config_t, reduction_dtype) == 64,
+                  offsetof(ostraka_fsdp_config_t, reduction_dtype) == 64 &&
+                  offsetof(ostraka_fsdp_config_t, unified_stream) == 68 &&
+                  offsetof(ostraka_fsdp_config_t, prefetch) == 72,
               "fsdp config");
 static_assert(sizeof(ostraka_adamw_config_t) == 56, "adamw config");
 static_assert(offsetof(ostraka_adamw_config_t, struct_size) == 0 && offsetof(ostraka_adamw_config_t, version) == 8 &&
@@ -83,7 +85,7 @@ static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(os
 void abi_suite(void) {
   ostraka_fsdp_config_t fsdp;
   CHECK_OK(ostraka_fsdp_config_init(&fsdp));
-  CHECK_INT(fsdp.struct_size, 72);
+  CHECK_INT(fsdp.struct_size, 80);
   CHECK_INT(fsdp.version, 3);
   CHECK_INT(fsdp.reduction_dtype, -1);
   CHECK(fsdp.parameter_placements == NULL && fsdp.gradient_placements == NULL && fsdp.optimizer_placements == NULL);

@@ -73,6 +73,7 @@ static void fsdp_members(ostraka_mesh_t mesh) {
   MEMBER_REFUSED(recipe, OSTRAKA_HSDP, OSTRAKA_INVALID_ARGUMENT, "at least two axes");
   MEMBER_REFUSED(reduction, 2, OSTRAKA_INVALID_ARGUMENT, "found 2");
   MEMBER_REFUSED(gradient_slots, 0, OSTRAKA_INVALID_ARGUMENT, "gradient_slots >= 1, found 0");
+  MEMBER_REFUSED(prefetch, -2, OSTRAKA_INVALID_ARGUMENT, "prefetch >= 0 elements, or none, found -2");
   MEMBER_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
   MEMBER_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "found bf16");
   MEMBER_REFUSED(reduction_dtype, OSTRAKA_F16, OSTRAKA_TYPE_MISMATCH, "reduction type of f64, f32 or bf16, found f16");

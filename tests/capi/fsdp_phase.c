@@ -81,7 +81,6 @@ static void in_backward(model_t* model) {
   int64_t count = 0;
   double beta = 0;
   wrong_arguments(model);
-  REFUSED(ostraka_fsdp_module_pre_forward(module), "expected the resting phase, found backward");
   REFUSED(ostraka_fsdp_module_post_forward(module), "expected the forward phase, found backward");
   REFUSED(ostraka_fsdp_module_pre_backward(module), "expected the resting phase, found backward");
   REFUSED(ostraka_fsdp_module_gradient(module, "fixed", OSTRAKA_F64, &gradient, &count, &beta), "is frozen");

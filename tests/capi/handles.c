@@ -185,6 +185,8 @@ static void context_functions(void) {
   CONTEXT_REFUSES(ostraka_fsdp_context_add_module(handle, "m", &module));
   CONTEXT_REFUSES(ostraka_fsdp_context_finalize(handle));
   CONTEXT_REFUSES(ostraka_fsdp_context_finish_backward(handle));
+  CONTEXT_REFUSES(ostraka_fsdp_context_begin_backward(handle));
+  CONTEXT_REFUSES(ostraka_fsdp_context_skip_microbatch(handle));
   CONTEXT_REFUSES(ostraka_fsdp_context_fail_step(handle, "why"));
   CONTEXT_REFUSES(ostraka_fsdp_context_set_last_microbatch(handle, 1));
   CONTEXT_REFUSES(ostraka_fsdp_context_zero_grad(handle));
@@ -204,8 +206,20 @@ static void module_functions(void) {
   int64_t n = 0, m = 0;
   int32_t k = 0;
   double beta = 0;
+  ostraka_fsdp_module_t child = NULL;
 #define MODULE_REFUSES(call) REFUSES(MODULE, ostraka_fsdp_module_t, call)
   MODULE_REFUSES(ostraka_fsdp_module_add_parameter(handle, "w", shape, 0, 1));
+  MODULE_REFUSES(ostraka_fsdp_module_add_module(handle, "m", &child));
+  MODULE_REFUSES(ostraka_fsdp_module_tie_parameter(handle, "v", "w"));
+  MODULE_REFUSES(ostraka_fsdp_module_set_allow_unused(handle, 1));
+  MODULE_REFUSES(ostraka_fsdp_module_set_prefetch(handle, 0));
+  MODULE_REFUSES(ostraka_fsdp_module_set_gradient_divisor(handle, 2));
+  MODULE_REFUSES(ostraka_fsdp_module_set_from_root(handle, "w", 0, &n, 1, 0));
+  MODULE_REFUSES(ostraka_fsdp_module_initialise(handle, "w", NULL, NULL));
+  MODULE_REFUSES(ostraka_fsdp_module_skip_forward(handle));
+  MODULE_REFUSES(ostraka_fsdp_module_skip_backward(handle));
+  MODULE_REFUSES(ostraka_fsdp_module_unshard_ahead(handle, 1));
+  MODULE_REFUSES(ostraka_fsdp_module_reduce_gradients(handle));
   MODULE_REFUSES(ostraka_fsdp_module_build(handle));
   MODULE_REFUSES(ostraka_fsdp_module_set_parameter(handle, "w", 0, &n, 1));
   MODULE_REFUSES(ostraka_fsdp_module_pre_forward(handle));

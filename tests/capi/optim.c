@@ -155,7 +155,25 @@ static void groups(void) {
   destroy_model(&model);
 }
 
+static void fused(void) {
+  model_t model = make_model();
+  double norm = 0;
+  CHECK_OK(ostraka_optimizer_fuse_with_reduction(model.sgd));
+  train_step(&model);
+  train_step(&model);
+  backward(&model, 0);
+  CHECK_FAILS(ostraka_fsdp_module_pre_forward(model.module), OSTRAKA_INVALID_STATE, "step first");
+  CHECK_FAILS(ostraka_optimizer_gradient_norm(model.sgd, OSTRAKA_NORM_L2, &norm), OSTRAKA_INVALID_STATE,
+              "while it was");
+  CHECK_OK(ostraka_optimizer_step(model.sgd));
+  expect_step(&model);
+  check_weights(&model);
+  CHECK_FAILS(ostraka_optimizer_fuse_with_reduction(NULL), OSTRAKA_INVALID_HANDLE, "optimizer");
+  destroy_model(&model);
+}
+
 void optim_suite(void) {
+  fused();
   gradients();
   not_finite();
   steps();

@@ -17,6 +17,7 @@ program optim_test
   call check_not_finite()
   call check_groups()
   call check_steps()
+  call check_fused()
   call mesh%destroy()
   call finish()
 
@@ -161,6 +162,26 @@ contains
     call backward(context, layer, 4d0)
     call sgd%step()
     call expect_weights(layer, 1 - rate * 1.25d0, 1 - 3 * rate * [1d0, 2d0, 3d0, 4d0], __LINE__)
+    call sgd%destroy()
+    call context%destroy()
+  end subroutine
+
+  subroutine check_fused()
+    type(ostraka_fsdp_context_t) :: context
+    type(ostraka_fsdp_module_t) :: layer
+    type(ostraka_optimizer_t) :: sgd
+    real(real64) :: norm
+    integer(int32) :: ierr
+
+    call make(context, layer, sgd)
+    call sgd%fuse_with_reduction()
+    call backward(context, layer, 4d0)
+    call sgd%gradient_norm(norm, ierr=ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_STATE, __LINE__, 'while it was reduced')
+    call layer%unshard(ierr=ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_STATE, __LINE__, 'step first')
+    call sgd%step()
+    call expect_weights(layer, 1 - rate, 1 - rate * [1d0, 2d0, 3d0, 4d0], __LINE__)
     call sgd%destroy()
     call context%destroy()
   end subroutine

@@ -40,6 +40,7 @@ def arguments(text):
     """The types of an argument list; names are dropped, [] counts as *."""
     if text.strip() in ("", "void"):
         return []
+    text = re.sub(r"int \(\*(\w+)\)\(\)", r"ostraka_fill_t \1", text)  # the only type of functions
     return [plain_type(re.match(r"(.*?)\w+\s*(?:\[\d*\])?$", part.strip(), re.S)[1]) for part in text.split(",")]
 
 

@@ -8,9 +8,13 @@
  *           pre_backward, parameter / gradient, [arithmetic], post_backward; then finish_backward: a micro-batch. After
  *           the last one of the step: optimizer step, zero_grad.
  *
- * All ranks of the mesh call hooks in the same order. Hooks return before communication is complete; pre_* wait for
- * what their module needs. Precondition errors change nothing. A failure inside a step on one rank is reported with
- * ostraka_fsdp_context_fail_step; every rank then gets it from ostraka_fsdp_context_finish_backward.
+ * Modules may stand inside modules: the hooks of the outer one go around those of the inner ones. Full names, as in
+ * messages, are "outer.inner"; hooks of a module without parameters may be left out, and so may its build.
+ *
+ * All ranks of the mesh call hooks in the same order: finish_backward finds and names differences. Hooks return before
+ * communication is complete; pre_* wait for what their module needs. Precondition errors change nothing. A failure
+ * inside a step on one rank is reported with ostraka_fsdp_context_fail_step; every rank then gets it from
+ * ostraka_fsdp_context_finish_backward.
  */
 #ifndef OSTRAKA_FSDP_H
 #define OSTRAKA_FSDP_H
@@ -43,7 +47,9 @@ typedef struct {
   const ostraka_placement_t* gradient_placements; /* while micro-batches add up */
   const ostraka_placement_t* optimizer_placements;
   int32_t reduction_dtype; /* F64, F32 or BF16, in which gradients are taken; -1 (default): F64 for F64, else F32 */
-  int32_t reserved_3;
+  int32_t unified_stream;  /* 1: gathers and reductions take turns in one queue, less memory at a time; 0 (default) */
+  int64_t prefetch;        /* elements of weights gathered ahead: -1 (default): one module; 0: none; else whole modules
+                            * until so many are reached */
 } ostraka_fsdp_config_t;
 
 /* Sets the defaults of the version that the caller was compiled with; a newer one than the library's is refused. */
@@ -67,6 +73,11 @@ ostraka_status_t ostraka_fsdp_context_destroy(ostraka_fsdp_context_t* context);
 ostraka_status_t ostraka_fsdp_context_add_module(ostraka_fsdp_context_t context, const char* name,
                                                  ostraka_fsdp_module_t* module);
 
+/* Adds a module inside `parent`. Local. Names are distinct among siblings. The first step is expected to run modules as
+ * they were added, an outer one around its inner ones. The handle dies with the context. */
+ostraka_status_t ostraka_fsdp_module_add_module(ostraka_fsdp_module_t parent, const char* name,
+                                                ostraka_fsdp_module_t* module);
+
 /* Completes set-up: checks that all ranks built the same modules, compares (or broadcasts) replicated weights and fixes
  * the first prefetch order. Collective over the mesh. RANKS_DISAGREE names what differs. */
 ostraka_status_t ostraka_fsdp_context_finalize(ostraka_fsdp_context_t context);
@@ -83,6 +94,20 @@ ostraka_status_t ostraka_fsdp_module_add_parameter(ostraka_fsdp_module_t module,
 ostraka_status_t ostraka_fsdp_module_set_precision(ostraka_fsdp_module_t module, int32_t main_dtype,
                                                    int32_t compute_dtype, int32_t reduction_dtype);
 
+/* Makes `name` another name of the parameter `existing` of this module, which is not built yet: one weight, to whose
+ * one gradient all uses contribute. Local. INVALID_ARGUMENT when another module owns `existing`. */
+ostraka_status_t ostraka_fsdp_module_tie_parameter(ostraka_fsdp_module_t module, const char* name,
+                                                   const char* existing);
+
+/* Settings of a module, until finalize, equal on all ranks. Local.
+ *   allow_unused      1: gradients that nobody writes count as zero, and all ranks alike may leave the module out of
+ *                     micro-batches; 0 (default): finish_backward reports it
+ *   prefetch          as in ostraka_fsdp_config_t, which is the default
+ *   gradient_divisor  > 0, default 1: each contribution to the gradient is divided by it behind the reduction */
+ostraka_status_t ostraka_fsdp_module_set_allow_unused(ostraka_fsdp_module_t module, int32_t allow);
+ostraka_status_t ostraka_fsdp_module_set_prefetch(ostraka_fsdp_module_t module, int64_t elements);
+ostraka_status_t ostraka_fsdp_module_set_gradient_divisor(ostraka_fsdp_module_t module, double divisor);
+
 /* Lays out and allocates the module's parameters (zero). Collective over the mesh. OUT_OF_MEMORY on all ranks when one
  * has too little; then the module has no parameters: add smaller ones, or the same when there is room, and build again.
  */
@@ -94,13 +119,34 @@ ostraka_status_t ostraka_fsdp_module_build(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_set_parameter(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void* data, int64_t count);
 
-/* The hooks. Collective over the mesh, asynchronous: see above. INVALID_STATE in the wrong phase, and from
- * pre_backward when another contribution would be lost: where gradients are reduced further after the last micro-batch
- * (all recipes but ZERO_2 and ZERO_3), zero_grad comes before the next step. */
+/* The same from the `data` of rank `root` of the mesh; other ranks pass the same `dtype` and `count`, and NULL.
+ * Collective over the mesh. */
+ostraka_status_t ostraka_fsdp_module_set_from_root(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
+                                                   const void* data, int64_t count, int32_t root);
+
+/* Writes elements first ... first + count - 1 (C order) of a parameter to `out`, which is of type `dtype` (the main
+ * type, F64 or F32). Returns OSTRAKA_OK or any other number, which becomes USER_FAILURE. */
+typedef int32_t (*ostraka_fill_t)(void* user, int64_t first, int64_t count, void* out, int32_t dtype);
+
+/* Fills a parameter where it is kept: `fill` is called once for what this rank keeps, if anything; with the setting
+ * `broadcast` rank 0 may be asked for the whole tensor, too. Otherwise as set_parameter. */
+ostraka_status_t ostraka_fsdp_module_initialise(ostraka_fsdp_module_t module, const char* name, ostraka_fill_t fill,
+                                                void* user);
+
+/* The hooks. Recomputation: once a backward pass has begun, forward hooks of a module that is still to go backward make
+ * its weights readable again; they stay until post_backward. Collective over the mesh, asynchronous: see above.
+ * INVALID_STATE in the wrong phase, and from pre_backward when another contribution would be lost: where gradients are
+ * reduced further after the last micro-batch (all recipes but ZERO_2 and ZERO_3), zero_grad comes before the next step.
+ */
 ostraka_status_t ostraka_fsdp_module_pre_forward(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_post_forward(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_pre_backward(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_post_backward(ostraka_fsdp_module_t module);
+
+/* Stand for both hooks of a use that this rank does not compute: it takes part in what the others communicate, with
+ * zero gradients. */
+ostraka_status_t ostraka_fsdp_module_skip_forward(ostraka_fsdp_module_t module);
+ostraka_status_t ostraka_fsdp_module_skip_backward(ostraka_fsdp_module_t module);
 
 /* The whole weight, read-only, between pre_* and post_*. `dtype` is the type that the caller expects (TYPE_MISMATCH
  * otherwise); `data` is valid until the matching post_*. Local. */
@@ -122,14 +168,28 @@ ostraka_status_t ostraka_fsdp_module_parameter_shape(ostraka_fsdp_module_t modul
 ostraka_status_t ostraka_fsdp_module_main_gradient(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void** data, int64_t* count, int64_t* offset);
 
-/* Gathers the weights now and keeps them until reshard, for schedules of the caller's own. Collective. */
+/* For schedules of the caller's own: gathers the weights now and keeps them until reshard; between the two gradients
+ * may be written, too, and reduce_gradients starts their reduction before reshard. unshard_ahead also starts gathering
+ * what comes behind the module in the order of a pass (OSTRAKA_AHEAD_...). finish_backward ends it.
+ * Collective. */
 ostraka_status_t ostraka_fsdp_module_unshard(ostraka_fsdp_module_t module);
+ostraka_status_t ostraka_fsdp_module_unshard_ahead(ostraka_fsdp_module_t module, int32_t ahead);
+ostraka_status_t ostraka_fsdp_module_reduce_gradients(ostraka_fsdp_module_t module);
 ostraka_status_t ostraka_fsdp_module_reshard(ostraka_fsdp_module_t module);
 
+/* Says that the forward pass of this micro-batch is over: forward hooks are recomputations from here. The first
+ * pre_backward or skip_backward says so, too. Local. */
+ostraka_status_t ostraka_fsdp_context_begin_backward(ostraka_fsdp_context_t context);
+
 /* Ends the backward pass of a micro-batch: waits for all reductions and agrees on the status. When a rank failed, all
- * ranks return its status and message, and all gradients since the last zero_grad are dropped. Collective over the
- * mesh. */
+ * ranks return its status and message, and all gradients since the last zero_grad are dropped. RANKS_DISAGREE when
+ * ranks ran modules in different orders: the context can then only be destroyed. Collective over the mesh. */
 ostraka_status_t ostraka_fsdp_context_finish_backward(ostraka_fsdp_context_t context);
+
+/* Stands for all hooks and finish_backward of a micro-batch that this rank does not have: takes part in what the others
+ * communicate, as the order of the last step, or of add_module, tells, with zero gradients. INVALID_STATE when hooks of
+ * this micro-batch have run. Collective over the mesh with the hooks of the others. */
+ostraka_status_t ostraka_fsdp_context_skip_microbatch(ostraka_fsdp_context_t context);
 
 /* Says that this rank cannot go on with the present step. The rank skips its remaining hooks and calls finish_backward,
  * which takes part in what the other ranks still do. Local. */
@@ -139,7 +199,8 @@ ostraka_status_t ostraka_fsdp_context_fail_step(ostraka_fsdp_context_t context, 
  * step. Gradients of micro-batches add up. Local, equal on all ranks. */
 ostraka_status_t ostraka_fsdp_context_set_last_microbatch(ostraka_fsdp_context_t context, int32_t is_last);
 
-/* Forgets all gradients: the next backward pass starts from zero. Local; the optimizer step does not do it. */
+/* Forgets all gradients: the next backward pass starts from zero. Local; the optimizer step does not do it: without it
+ * the next contributions are added to those that the step used. */
 ostraka_status_t ostraka_fsdp_context_zero_grad(ostraka_fsdp_context_t context);
 
 /* Between these two, weights are whole on every rank, hooks are local and every rank runs as many forward passes as it

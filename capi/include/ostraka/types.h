@@ -50,6 +50,11 @@ typedef struct {
   int32_t count;
 } ostraka_atom_t;
 
+/* What ostraka_fsdp_module_unshard_ahead gathers ahead. */
+#define OSTRAKA_AHEAD_NONE 0
+#define OSTRAKA_AHEAD_FORWARD 1
+#define OSTRAKA_AHEAD_BACKWARD 2
+
 /* Recipes of fully sharded data parallelism. */
 #define OSTRAKA_NO_SHARD 0 /* weights, gradients and optimizer state whole on every rank; gradients all-reduced */
 #define OSTRAKA_ZERO_1 1   /* main weights and optimizer state sharded over all axes of the mesh */
