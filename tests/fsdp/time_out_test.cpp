@@ -138,5 +138,36 @@ TEST(TimeOut, ANewContextWorks) {
   t.expect_usable("contexts that timed out");
 }
 
+// With one queue a gather waits for the reductions before it; the last rank takes part in the gathers only.
+TEST(TimeOut, AUnifiedStreamTakesTurns) {
+  if (ranks == 1 || cuts_updates())
+    GTEST_SKIP() << "needs two ranks that share nothing";
+  const ScopedEnvironment unchecked("OSTRAKA_CHECK", "0"); // compared operations wait for all ranks to look
+  const auto mesh = mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
+  for (const bool unified : {false, true}) {
+    Options options;
+    options.net = mlp({4, 4, 4, 4});
+    options.config.unified_stream = unified;
+    Training<double> t(mesh, options);
+    t.pass(0, 2 * 3 + 1); // up to the gradients of the last module
+    const auto reduce = [&] {
+      t.module(2).gradient("weight", DType::f64);
+      t.module(2).gradient("bias", DType::f64);
+      t.module(2).post_backward();
+    };
+    if (rank != ranks - 1)
+      reduce();
+    const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", unified ? "0.5" : "10");
+    if (unified)
+      expect_error(Status::TIME_OUT, [&] { t.module(0).unshard(); }, {"allgather"});
+    else
+      EXPECT_NO_THROW(t.module(0).unshard());
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == ranks - 1 && !unified)
+      reduce();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
 } // namespace
 } // namespace ostraka::fsdp::test
