@@ -122,6 +122,8 @@ private:
     const bool is_reduced_at_once = plan_.recipe == 2 || plan_.recipe == 3; // zero_2, zero_3
     plan.adds_up = step > 0 && is_reduced_at_once && random_.one_in(5);
     plan.reads_whole = random_.one_in(3);
+    if (random_.one_in(4))
+      plan.look = Look{random_.below(static_cast<int>(plan_.modules.size())), random_.one_in(2)};
     const int count = random_.from(1, 4);
     for (int k = 0; k < count; ++k)
       plan.micro_batches.push_back(draw_micro_batch(k == 0));
@@ -143,13 +145,24 @@ private:
     last_.is_without_empty.assign(plan_.ranks, 0);
     for (char& without : last_.is_without_empty)
       without = random_.one_in(4);
+    last_.drops = !is_first && random_.one_in(8);
     last_.evaluates = random_.one_in(is_first ? 4 : 12);
-    last_.set.reset();
+    last_.set = draw_set(is_first ? 3 : 12);
+    last_.set_inside.reset();
+    const auto& skips = last_.is_skipped;
+    if (std::find(skips.begin(), skips.end(), 1) == skips.end())
+      last_.set_inside = draw_set(6);
+    if (last_.set_inside && plan_.modules[last_.set_inside->module].is_dense)
+      last_.set_inside.reset();
+    return last_;
+  }
+
+  std::optional<SetPlan> draw_set(int odds) {
     const int m = random_.below(static_cast<int>(plan_.modules.size()));
     const int parameters = static_cast<int>(plan_.modules[m].parameters.size());
-    if (parameters > 0 && random_.one_in(is_first ? 3 : 12))
-      last_.set = SetPlan{m, random_.below(parameters), random_.below(1000)};
-    return last_;
+    if (parameters == 0 || !random_.one_in(odds))
+      return std::nullopt;
+    return SetPlan{m, random_.below(parameters), random_.below(1000)};
   }
 
   /// Which uses a rank does not compute, and which gradients nobody asks for.

@@ -96,7 +96,9 @@ struct SetPlan {
 struct MicroBatch {
   int time = 0; ///< number over all steps
   std::optional<SetPlan> set;
+  std::optional<SetPlan> set_inside; ///< behind the first use of the forward pass; not of a dense layer
   bool evaluates = false;
+  bool drops = false;                 ///< what earlier micro-batches of the step contributed
   bool begins_backward = true;        ///< says so; always where recomputations may come first
   std::vector<char> is_skipped;       ///< [rank]: only where the order is known
   std::vector<char> is_without_empty; ///< [rank]: leaves out the hooks of modules without parameters
@@ -104,9 +106,16 @@ struct MicroBatch {
   std::vector<Node> forward, backward;
 };
 
+/// Weights are looked at outside a pass, and those that run next are gathered with them.
+struct Look {
+  int module;
+  bool is_forward;
+};
+
 struct StepPlan {
   bool adds_up = false; ///< no zero_grad since the step before
   bool reads_whole = false;
+  std::optional<Look> look; ///< before the update
   std::vector<MicroBatch> micro_batches;
 };
 

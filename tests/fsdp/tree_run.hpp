@@ -105,18 +105,16 @@ private:
   // --- steps
 
   void run(const StepPlan& step) {
-    if (!step.adds_up) {
-      context_->zero_grad();
-      twin_.zero_grad();
-    }
+    if (!step.adds_up)
+      zero_grad();
     for (const MicroBatch& batch : step.micro_batches) {
       batch_ = &batch;
       context_->set_last_microbatch(&batch == &step.micro_batches.back());
       run_micro_batch();
     }
-    if (plan_.mesh.size() == 1) { // else reductions keep what they need between axes
-      EXPECT_EQ(context_->memory().transient, 0);
-    }
+    expect_nothing_gathered();
+    if (step.look)
+      look(*step.look);
     optimizer_->step();
     twin_.step();
     expect_main_weights();
@@ -124,21 +122,40 @@ private:
       expect_whole_weights();
   }
 
+  void zero_grad() {
+    context_->zero_grad();
+    twin_.zero_grad();
+  }
+
   void run_micro_batch() {
+    if (batch_->drops)
+      zero_grad();
     if (batch_->set)
       set(*batch_->set);
     if (batch_->evaluates)
       evaluate();
+    batch_->is_skipped[rank] != 0 ? context_->skip_microbatch() : run_passes();
     twin_.add(*batch_);
-    if (batch_->is_skipped[rank] != 0)
-      return context_->skip_microbatch();
+  }
+
+  void run_passes() {
     outputs_.assign(batch_->uses.size(), {});
-    forward(batch_->forward);
+    for (const Node& node : batch_->forward) {
+      forward(node, true);
+      if (&node == &batch_->forward.front() && batch_->set_inside)
+        set(*batch_->set_inside);
+    }
     if (batch_->begins_backward)
       context_->begin_backward();
     recompute_early(batch_->backward);
     backward(batch_->backward);
     context_->finish_backward();
+  }
+
+  void look(const Look& look) {
+    modules_[look.module]->unshard(look.is_forward ? FsdpModule::Ahead::forward : FsdpModule::Ahead::backward);
+    expect_readable(look.module, "outside a pass");
+    modules_[look.module]->reshard();
   }
 
   void evaluate() {
@@ -150,6 +167,7 @@ private:
         modules_[m]->post_forward();
       }
     context_->end_inference();
+    expect_nothing_gathered();
   }
 
   const Use& use_of(const Node& node) const { return batch_->uses[node.use]; }
@@ -294,6 +312,12 @@ private:
   }
 
   // --- comparisons
+
+  void expect_nothing_gathered() const {
+    if (plan_.mesh.size() == 1) { // else reductions keep what they need between axes
+      EXPECT_EQ(context_->memory().transient, 0);
+    }
+  }
 
   /// What is handed out is what was updated last, rounded to the types on its way.
   void expect_readable(int m, const char* when) const {
