@@ -23,7 +23,8 @@ void FsdpModule::pre_forward() {
       unshard_groups();
       wait_unsharded();
       record(Hook::pre_forward);
-      context_.prefetch(context_.forward_.gathers().upcoming(), prefetch_);
+      if (!groups_.empty()) // else a rank may leave this hook out
+        context_.prefetch(context_.forward_.gathers().upcoming(), prefetch_);
       ++forward_uses_;
     });
   open(Phase::forward);
@@ -88,7 +89,8 @@ void FsdpModule::pre_backward() {
     wait_unsharded();
     context_.is_backward_ = true;
     record(Hook::pre_backward);
-    context_.prefetch(context_.backward_.gathers().upcoming(), prefetch_);
+    if (!groups_.empty()) // else a rank may leave this hook out
+      context_.prefetch(context_.backward_.gathers().upcoming(), prefetch_);
   });
   open(Phase::backward);
 }
