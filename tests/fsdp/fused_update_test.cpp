@@ -108,8 +108,8 @@ TEST(FusedUpdate, UntilTheStepWeightsAndGradientsAreGone) {
   });
 }
 
-// A failed step leaves weights between two steps, equal on all ranks, and everything usable.
-TEST(FusedUpdate, AFailedStep) {
+// Before the last micro-batch nothing is updated, so everything stays usable.
+TEST(FusedUpdate, AFailureBeforeTheLastMicroBatch) {
   for_all_recipes([](const buffer::MeshPtr& mesh, Recipe recipe) {
     Options options;
     options.config = make_config(recipe);
@@ -118,16 +118,56 @@ TEST(FusedUpdate, AFailedStep) {
     training.step();
     for (const int stop : {0, 7, 13, 16}) {
       training.context().zero_grad();
+      training.context().set_last_microbatch(false);
       training.pass(0, rank == 0 ? stop : -1);
       if (rank == 0)
         training.context().fail_step("rank 0 has had enough");
       expect_error(Status::USER_FAILURE, [&] { training.context().finish_backward(); }, {"enough"});
+      training.expect_usable("a failure");
     }
-    training.backward_all();
-    training.optimizer().step();
-    training.context().begin_inference();
-    training.context().end_inference();
   });
+}
+
+// In the last one weights may be between two steps, here and there: the same end everywhere.
+TEST(FusedUpdate, AFailureInTheLastMicroBatchEndsTheContext) {
+  for (const int stop : {0, 7, 13, 16})
+    for_all_recipes([stop](const buffer::MeshPtr& mesh, Recipe recipe) {
+      Options options;
+      options.config = make_config(recipe);
+      options.micro_batches = 2;
+      Training<double> training(mesh, options);
+      training.optimizer().fuse_with_reduction();
+      training.step();
+      training.context().zero_grad();
+      training.context().set_last_microbatch(false);
+      training.pass(0);
+      training.context().finish_backward();
+      training.context().set_last_microbatch(true);
+      training.pass(1, rank == 0 ? stop : -1);
+      if (rank == 0)
+        training.context().fail_step("rank 0 has had enough");
+      expect_error(Status::USER_FAILURE, [&] { training.context().finish_backward(); }, {"enough", "two steps"});
+      expect_error(Status::FAILED, [&] { training.module(0).pre_forward(); }, {"enough"});
+      expect_error(Status::FAILED, [&] { training.optimizer().step(); }, {"enough"});
+    });
+}
+
+TEST(FusedUpdate, OneOptimizerAtATime) {
+  Training<double> training(make_mesh(), Options{});
+  const auto other = optim::make_sgd(training.context().named_states(), {0.25, 0, 0});
+  training.optimizer().fuse_with_reduction();
+  expect_error(Status::INVALID_STATE, [&] { other->fuse_with_reduction(); }, {"layer0.weight", "another optimizer"});
+  training.backward_all();
+  expect_error(Status::INVALID_STATE, [&] { other->step(); }, {"another optimizer"});
+  training.optimizer().step();
+  training.plain_step();
+  training.expect_equal(1e-12);
+  const std::vector<double> values(8 * 16, 0.5);
+  training.backward_all();
+  expect_error(Status::INVALID_STATE,
+               [&] { training.module(0).set_parameter("weight", values.data(), 8 * 16, DType::f64); },
+               {"layer0", "while"});
+  training.optimizer().step();
 }
 
 TEST(FusedUpdate, AnOptimizerThatIsGoneUpdatesNothing) {

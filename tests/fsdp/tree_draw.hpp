@@ -34,6 +34,7 @@ private:
     if (random_.one_in(5))
       plan_.compute = random_.one_of({Type::f64, Type::f32, Type::bf16});
     plan_.is_adamw = random_.one_in(3);
+    plan_.is_fused = random_.one_in(3);
     plan_.rate = random_.one_of({0.125, 0.0625, 0.03125});
     plan_.momentum = random_.one_of({0.0, 0.5, 0.875});
     plan_.weight_decay = random_.one_of({0.0, 0.015625});
@@ -120,7 +121,7 @@ private:
   void draw_step(int step) {
     StepPlan plan;
     const bool is_reduced_at_once = plan_.recipe == 2 || plan_.recipe == 3; // zero_2, zero_3
-    plan.adds_up = step > 0 && is_reduced_at_once && random_.one_in(5);
+    plan.adds_up = step > 0 && is_reduced_at_once && !plan_.is_fused && random_.one_in(5);
     plan.reads_whole = random_.one_in(3);
     if (random_.one_in(4))
       plan.look = Look{random_.below(static_cast<int>(plan_.modules.size())), random_.one_in(2)};

@@ -130,6 +130,7 @@ struct Plan {
   std::optional<std::int64_t> prefetch;
   std::optional<Type> compute;
   bool is_adamw = false;
+  bool is_fused = false; ///< updates with reductions: then weights and gradients are not to be had before the update
   double rate = 0.125, momentum = 0, weight_decay = 0;
   std::vector<ModulePlan> modules;
   std::vector<StepPlan> steps;

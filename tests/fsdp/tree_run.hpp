@@ -53,6 +53,8 @@ public:
                                      {plan.rate, defaults.beta1, defaults.beta2, Twin::epsilon, plan.weight_decay});
     else
       optimizer_ = optim::make_sgd(context_->named_states(), {plan.rate, plan.momentum, plan.weight_decay});
+    if (plan.is_fused)
+      optimizer_->fuse_with_reduction();
   }
 
   void run() {
@@ -113,7 +115,7 @@ private:
       run_micro_batch();
     }
     expect_nothing_gathered();
-    if (step.look)
+    if (step.look && !plan_.is_fused)
       look(*step.look);
     optimizer_->step();
     twin_.step();

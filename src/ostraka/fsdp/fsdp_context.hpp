@@ -119,6 +119,8 @@ private:
   void contribute_zeros();
   [[noreturn]] void throw_different_orders();
   void align_clocks();
+  bool updates_while_reducing() const;
+  [[noreturn]] void end_between_steps(const Error& error);
   void reserve_gathers(const std::vector<Event>& events, Hook begin);
   void end_pass(bool failed);
   void end_for_good(const Error& error);

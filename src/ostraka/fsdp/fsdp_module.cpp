@@ -203,6 +203,7 @@ void FsdpModule::check_values(const Place& place, std::int64_t count, DType dtyp
 void FsdpModule::set_parameter(const std::string& parameter, const void* data, std::int64_t count, DType dtype) {
   const Place place = find(parameter);
   check_not_in_use("set_parameter");
+  check_published("set_parameter");
   check_values(place, count, dtype, "set_parameter");
   context_.communicate([&] { place.group->weights().set(place.index, data, count, dtype); });
 }
@@ -216,6 +217,7 @@ void FsdpModule::set_from_root(const std::string& parameter, const void* data, s
     comm::together(all, [&] {
       place = find(parameter);
       check_not_in_use("set_from_root");
+      check_published("set_from_root");
       check_values(*place, count, dtype, "set_from_root");
       expect(root >= 0 && root < all.size(), Status::INVALID_ARGUMENT, "set_from_root: expected a root from 0 to ",
              all.size() - 1, ", found ", root);
@@ -236,6 +238,7 @@ void FsdpModule::set_from_root(const std::string& parameter, const void* data, s
 void FsdpModule::initialise(const std::string& parameter, const Fill& fill) {
   const Place place = find(parameter);
   check_not_in_use("initialise");
+  check_published("initialise");
   context_.communicate([&] { place.group->weights().initialise(place.index, fill); });
 }
 
@@ -340,9 +343,12 @@ void FsdpModule::close() {
 bool FsdpModule::is_readable() const { return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_; }
 
 void FsdpModule::check_published(const char* operation) const {
-  for (const auto& group : groups_)
-    expect(!group->is_updated(), Status::INVALID_STATE, operation, " of module '", full_name_,
-           "': its weights were updated while gradients were reduced; call the optimizer's step first");
+  expect(!is_updated(), Status::INVALID_STATE, operation, " of module '", full_name_,
+         "': its weights were updated while gradients were reduced; call the optimizer's step first");
+}
+
+bool FsdpModule::is_updated() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->is_updated(); });
 }
 
 void FsdpModule::check_not_in_use(const char* operation) const {

@@ -165,6 +165,7 @@ private:
   void close();
 
   bool is_trainable() const;
+  bool is_updated() const;
   std::int64_t elements() const;
   bool has_contributed() const { return backward_uses_ > 0 || reductions_ > 0; }
   // Still to go backward.

@@ -42,6 +42,8 @@ void FsdpContext::finish_backward() {
       is_same_order = comm::agree_on_status(*resources_->communicators.all, failure, order.value());
     } catch (const Error& error) {
       if (!is_terminal(error)) {
+        if (is_last_microbatch_ && updates_while_reducing())
+          end_between_steps(error);
         end_pass(true);
         align_clocks();
       }
@@ -51,6 +53,23 @@ void FsdpContext::finish_backward() {
       throw_different_orders();
     end_pass(false);
   });
+}
+
+bool FsdpContext::updates_while_reducing() const {
+  for (const auto& module : modules_)
+    for (const auto& group : module->groups())
+      if (group->updates_while_reducing())
+        return true;
+  return false;
+}
+
+// Some weights are those of the next step on some ranks.
+void FsdpContext::end_between_steps(const Error& error) {
+  const Error last(error.status(), std::string(error.what()) +
+                                       "; weights were updated while gradients were reduced (fuse_with_reduction) and "
+                                       "are between two steps, so that the context can only be destroyed");
+  end_for_good(last);
+  throw last;
 }
 
 // What was gathered and reduced is other modules' where the sizes fitted, and more may be under way: the end.
@@ -276,7 +295,8 @@ void FsdpContext::record_failure(const Error& error) {
 
 void FsdpContext::prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget) {
   for (const int module : upcoming.first(modules_ahead(upcoming, elements_, budget)))
-    modules_[module]->unshard_groups();
+    if (!modules_[module]->is_updated()) // it ran earlier than predicted, and its weights are changing
+      modules_[module]->unshard_groups();
 }
 
 void FsdpContext::set_last_microbatch(bool is_last) {
@@ -291,8 +311,11 @@ void FsdpContext::zero_grad() {
            Status::INVALID_STATE, "zero_grad: module '", module->full_name(),
            "' is in a backward pass; call finish_backward first");
   for (const auto& module : modules_)
-    for (const auto& group : module->groups())
+    for (const auto& group : module->groups()) {
+      if (group->is_updated()) // while gradients were reduced
+        communicate([&] { group->publish(true); });
       group->zero_grad();
+    }
 }
 
 // --- inference

@@ -48,6 +48,8 @@ public:
     forget_whole();
   }
 
+  void begin_update_after_reads() override {}
+
   void refresh(bool is_model_written) override {
     if (!is_model_written && !model_.is_alias_of(main_))
       buffer::cast(main_, model_, *resources_->compute);

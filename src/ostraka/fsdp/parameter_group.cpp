@@ -143,12 +143,13 @@ bool ParameterGroup::may_update_while_reducing() const {
          (is_reduced_at_the_end() || is_first_and_last);
 }
 
-// When results arrive all ranks have shown their gradients, and let the weights go before, so nothing waits here.
+// When results arrive all ranks have shown their gradients, and let the weights go before; a rank that failed reads
+// none.
 comm::Consumer ParameterGroup::update_of_weights() {
   return [self = shared_from_this()](const runtime::Execution& execution, std::int64_t first, std::int64_t count,
                                      const void* values) {
     if (first == 0)
-      self->weights_->begin_update();
+      self->weights_->begin_update_after_reads();
     self->consumer_(execution, first, count, values);
   };
 }
@@ -200,8 +201,6 @@ void ParameterGroup::add_contribution(bool updates) {
 }
 
 void ParameterGroup::zero_grad() {
-  if (is_updated_ && !is_reducing_)
-    publish(true);
   has_gradient_ = has_contributions_ = false;
   std::fill(written_.begin(), written_.end(), 0);
 }
@@ -221,7 +220,11 @@ buffer::NamedState ParameterGroup::named_state() {
   state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
   state.refresh = [self] { self->communicate([&] { self->publish(false); }); };
   state.publish = [self] { self->communicate([&] { self->publish(true); }); };
-  state.update_while_reducing = [self](comm::Consumer consumer) { self->consumer_ = std::move(consumer); };
+  state.update_while_reducing = [self](comm::Consumer consumer) {
+    expect(!consumer || !self->consumer_, Status::INVALID_STATE, "fuse_with_reduction: '", self->full_name(0),
+           "' is updated by another optimizer while it is reduced");
+    self->consumer_ = std::move(consumer);
+  };
   state.is_updated = [self] { return self->is_updated_; };
   return state;
 }

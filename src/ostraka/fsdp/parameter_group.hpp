@@ -66,6 +66,10 @@ public:
   void zero_grad();
   /// Whether weights have been updated in place of main_gradient() and are not published yet.
   bool is_updated() const { return is_updated_; }
+  /// Whether a consumer asked for that.
+  bool updates_while_reducing() const { return consumer_ != nullptr; }
+  /// Model weights follow main weights, unless they have been written already; ends what is_updated() says.
+  void publish(bool is_model_written);
   /// Each contribution is divided by it once it is reduced; > 0.
   void set_gradient_divisor(double divisor) { gradient_divisor_ = divisor; }
   const buffer::DBuffer& main_gradient() const { return main_gradient_; }
@@ -82,7 +86,6 @@ private:
   bool is_reduced_at_the_end() const;
   bool may_update_while_reducing() const;
   comm::Consumer update_of_weights();
-  void publish(bool is_model_written);
   void bind_slot();
   void reduce_to(const buffer::DBuffer& from, const buffer::DBuffer& to, bool updates);
   void add_contribution(bool updates);

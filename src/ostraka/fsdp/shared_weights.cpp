@@ -34,9 +34,17 @@ public:
     keep_initial_values();
   }
 
+  // Lines of peers may gather, over several axes, what this rank is about to write.
   void begin_update() override {
     complete_gather();
+    if (region_ && spans_nodes_)
+      region_->wait_written();
     begin_write();
+  }
+
+  void begin_update_after_reads() override {
+    if (region_)
+      region_->begin_write_after_reads();
   }
 
   void refresh(bool is_model_written) override {

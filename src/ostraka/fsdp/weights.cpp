@@ -9,6 +9,14 @@
 
 namespace ostraka::fsdp {
 
+namespace {
+
+bool is_whole(const layout::Placements& placements) {
+  return std::all_of(placements.begin(), placements.end(), [](const auto& axis) { return axis.is_replicate(); });
+}
+
+} // namespace
+
 void Weights::set(int index, const void* data, std::int64_t count, DType dtype) {
   begin_update();
   main_.copy_from(index, data, count, dtype);
@@ -24,7 +32,7 @@ void Weights::initialise(int index, const Fill& fill) {
     const buffer::TensorRange own = main_.tensor_range(index);
     if (own.count > 0)
       fill(own.offset, own.count, own.data, main_.dtype());
-    if (initial_ != nullptr && own.count == main_.layout()->tensor_range(index).size())
+    if (initial_ != nullptr && is_whole(main_.placements())) // on every rank, so that all can compare
       initial_->keep(index, own.data, own.count, main_.dtype());
     else if (initial_ != nullptr)
       initial_->keep(index, fill);

@@ -40,6 +40,8 @@ public:
   void initialise(int index, const Fill& fill);
   /// Before main() changes: waits for whoever still reads what main() is made of.
   virtual void begin_update() = 0;
+  /// The same where no rank reads them any more: waits for nothing.
+  virtual void begin_update_after_reads() = 0;
   /// The same elements in the storage type; is main() when the types agree.
   const buffer::DBuffer& model() const { return model_; }
   /// main() has changed: model weights follow, unless they have been written already, and whole copies become stale.

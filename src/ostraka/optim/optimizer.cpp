@@ -162,6 +162,9 @@ void Optimizer::step() {
   for (const NamedState& state : states_) {
     state.check_update();
     require_gradient(state, operation);
+    expect(fused_ != nullptr || !was_updated(state), Status::INVALID_STATE, operation, ": the weights of '",
+           state.tensor_names.front(),
+           "' were updated by another optimizer while gradients were reduced; call that one's step, or zero_grad");
   }
   require_new_gradient();
   prepare_all(); // before any weight changes
@@ -212,14 +215,21 @@ void Optimizer::fuse_with_reduction() {
   prepare_all();
   if (fused_ != nullptr)
     return;
-  fused_ = std::make_shared<Optimizer*>(this);
+  const auto fused = std::make_shared<Optimizer*>(this);
   updates_.resize(states_.size());
   for (std::size_t i = 0; i < states_.size(); ++i)
-    states_[i].update_while_reducing([fused = fused_, i](const runtime::Execution& execution, std::int64_t first,
-                                                         std::int64_t count, const void* values) {
-      if (*fused != nullptr)
-        (*fused)->update_part(i, execution, {first, first + count}, values);
-    });
+    try {
+      states_[i].update_while_reducing(
+          [fused, i](const runtime::Execution& execution, std::int64_t first, std::int64_t count, const void* values) {
+            if (*fused != nullptr)
+              (*fused)->update_part(i, execution, {first, first + count}, values);
+          });
+    } catch (...) { // another optimizer does it
+      while (i-- > 0)
+        states_[i].update_while_reducing(nullptr);
+      throw;
+    }
+  fused_ = fused;
 }
 
 // Some modules may have had nothing to do, but a step that nobody prepared is a mistake.

@@ -42,7 +42,9 @@ public:
   /// arrive, and step() only completes that; so hyperparameters are set before. Where a module's gradient came in
   /// several micro-batches, in another type than its main weights or with a divisor, step() does it all as before.
   /// Between the backward pass and step() weights cannot be used, and main gradients are gone, norms and clipping with
-  /// them. When a step fails, weights are between two steps. Collective: prepares as the first step does.
+  /// them. A failure in the last micro-batch of a step ends the context, since weights are then between two steps.
+  /// Collective: prepares as the first step does. INVALID_STATE where another optimizer does this already. Destroying
+  /// the optimizer between a backward pass and step() loses what was not reduced yet.
   void fuse_with_reduction();
 
   /// From the next step on `options` hold for the parameters "module.parameter" that are called `pattern`, in which `*`

@@ -215,7 +215,7 @@ void SharedRegion::permit(bool writes, const layout::Range& part) const {
            writes ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 
-void SharedRegion::begin_read() {
+void SharedRegion::wait_written() {
   memory_->wait(clock_.last_write(), name(), "waiting for the update of", [this] { return clock_.may_read(); });
   if (compared_ == clock_.last_write())
     return;

@@ -101,9 +101,13 @@ public:
 
   const std::shared_ptr<memory::Storage>& storage() const { return storage_; }
 
-  void begin_read();
+  /// Waits until all ranks have ended the last write; begin_read() does, too.
+  void wait_written();
+  void begin_read() { wait_written(); }
   void end_read();
   void begin_write();
+  /// The same where the caller knows that all ranks have ended their reads, or will not read any more.
+  void begin_write_after_reads() { permit(true, written_); }
   void end_write();
 
 private:
