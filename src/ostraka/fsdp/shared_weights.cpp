@@ -36,6 +36,7 @@ public:
 
   void begin_update() override {
     complete_gather();
+    wait_for_replicas();
     begin_write();
   }
 
@@ -74,6 +75,7 @@ public:
       return;
     if (region_)
       region_->begin_read();
+    is_unread_ = false;
     if (!hands_out_stored()) {
       whole_.storage()->reallocate();
       buffer::cast(stored_, whole_, *resources_->compute);
@@ -86,6 +88,7 @@ public:
 
   void reshard() override {
     complete_gather();
+    wait_for_replicas();
     if (is_whole_) {
       if (hands_out_stored())
         end_read();
@@ -148,7 +151,18 @@ private:
       return;
     resources_->compute->wait(arrived_);
     is_gathering_ = false;
+    is_unread_ = true;
     end_write();
+  }
+
+  // Ranks of a node that keep the same part gather it into the same memory, each for itself. Who reads waits for all of
+  // them, and who never read what was gathered ahead does so here, or a late gather would undo the next update.
+  void wait_for_replicas() {
+    if (is_unread_ && region_) {
+      region_->begin_read();
+      region_->end_read();
+    }
+    is_unread_ = false;
   }
 
   bool hands_out_stored() const { return whole_.is_alias_of(stored_); }
@@ -159,6 +173,7 @@ private:
   DBuffer gathered_;      ///< placements of the parameter: with those of its peers on the node the whole
   bool is_whole_ = false; ///< asked for and waited for
   bool is_gathering_ = false;
+  bool is_unread_ = false; ///< gathered, and nobody has read it
   runtime::Event arrived_;
   std::int64_t whole_version_ = -1;
   std::int64_t gathered_version_ = -1;
