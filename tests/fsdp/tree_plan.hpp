@@ -149,6 +149,9 @@ struct Plan {
   }
 };
 
+/// Whether a rank takes its time for a use, so that ranks are not always in step.
+inline bool is_slow(int rank, int time, int use) { return mix({rank, time, use}) % 16 == 0; }
+
 /// Values of one parameter each: [module][parameter].
 using Weights = std::vector<std::vector<std::vector<double>>>;
 
