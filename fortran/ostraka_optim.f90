@@ -189,7 +189,8 @@ contains
 
   !! From now on weights are updated while the gradients of the last micro-batch are reduced, and a step only completes
   !! that: until then weights cannot be used, main gradients are gone, norms and clipping with them, and hyperparameters
-  !! are set before the backward pass. When a step fails, weights are between two steps. Collective over the mesh.
+  !! are set before the backward pass. When a step fails, weights are between two steps. OSTRAKA_INVALID_STATE while
+  !! another optimizer does the same. Collective over the mesh.
   subroutine fuse_with_reduction(self, ierr)
     class(ostraka_optimizer_t), intent(in) :: self
     integer(int32), intent(out), optional :: ierr

@@ -65,14 +65,15 @@ ostraka_status_t ostraka_sgd_create(ostraka_fsdp_context_t context, const ostrak
  * state. */
 ostraka_status_t ostraka_optimizer_step(ostraka_optimizer_t optimizer);
 
-/* For the steps to come; finite and >= 0. Local, the same on all ranks. */
 /* From now on weights are updated while the gradients of the last micro-batch are reduced, and a step only completes
  * that: hyperparameters are set before the backward pass. Where a module's gradient came in several micro-batches, in
  * another type than its main weights or with a divisor, the step does it all as before. Between the backward pass and
- * the step weights cannot be used, and main gradients are gone, norms and clipping with them. When a step fails, weights
- * are between two steps. Collective over the mesh, as the first step. */
+ * the step weights cannot be used, and main gradients are gone, norms and clipping with them. When a step fails,
+ * weights are between two steps. INVALID_STATE while another optimizer does the same for these parameters. Collective
+ * over the mesh, as the first step. */
 ostraka_status_t ostraka_optimizer_fuse_with_reduction(ostraka_optimizer_t optimizer);
 
+/* For the steps to come; finite and >= 0. Local, the same on all ranks. */
 ostraka_status_t ostraka_optimizer_set_learning_rate(ostraka_optimizer_t optimizer, double learning_rate);
 
 /* The number of steps so far, which AdamW's corrections depend on; set it (>= 0) where a run is continued. Local. */

@@ -221,7 +221,11 @@ buffer::NamedState ParameterGroup::named_state() {
   state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
   state.refresh = [self] { self->communicate([&] { self->publish(false); }); };
   state.publish = [self] { self->communicate([&] { self->publish(true); }); };
-  state.update_while_reducing = [self](comm::Consumer consumer) { self->consumer_ = std::move(consumer); };
+  state.update_while_reducing = [self](comm::Consumer consumer) {
+    expect(!consumer || !self->consumer_, Status::INVALID_STATE, "fuse_with_reduction: another optimizer updates '",
+           self->full_name(0), "' while its gradient is reduced; destroy that one first");
+    self->consumer_ = std::move(consumer);
+  };
   state.is_updated = [self] { return self->is_updated_; };
   return state;
 }

@@ -161,7 +161,7 @@ void Optimizer::step() {
   const std::string operation = "optimizer step (after " + std::to_string(steps_) + " steps)";
   for (const NamedState& state : states_) {
     state.check_update();
-    require_gradient(state, operation);
+    fused_ != nullptr ? require_gradient(state, operation) : require_kept_gradient(state, operation);
   }
   require_new_gradient();
   prepare_all(); // before any weight changes
@@ -209,17 +209,26 @@ void Optimizer::fuse_with_reduction() {
   for (const NamedState& state : states_)
     expect(state.update_while_reducing && state.is_updated, Status::NOT_SUPPORTED,
            "fuse_with_reduction: the gradient of '", state.tensor_names.front(), "' is not reduced by the library");
-  prepare_all();
   if (fused_ != nullptr)
     return;
   fused_ = std::make_shared<Optimizer*>(this);
   updates_.resize(states_.size());
-  for (std::size_t i = 0; i < states_.size(); ++i)
-    states_[i].update_while_reducing([fused = fused_, i](const runtime::Execution& execution, std::int64_t first,
-                                                         std::int64_t count, const void* values) {
-      if (*fused != nullptr)
-        (*fused)->update_part(i, execution, {first, first + count}, values);
-    });
+  std::size_t taken = 0;
+  try {
+    for (; taken < states_.size(); ++taken)
+      states_[taken].update_while_reducing([fused = fused_, i = taken](const runtime::Execution& execution,
+                                                                       std::int64_t first, std::int64_t count,
+                                                                       const void* values) {
+        if (*fused != nullptr)
+          (*fused)->update_part(i, execution, {first, first + count}, values);
+      });
+    prepare_all();
+  } catch (...) {
+    while (taken > 0)
+      states_[--taken].update_while_reducing(nullptr);
+    fused_.reset();
+    throw;
+  }
 }
 
 // Some modules may have had nothing to do, but a step that nobody prepared is a mistake.
@@ -236,7 +245,8 @@ void Optimizer::prepare_all() {
     return;
   comm::Communicator& all = *states_.front().main_weight.mesh()->communicators().all;
   comm::agree_on_value(all, Hash().add(hash()).add(groups_->hash()).add(learning_rate_).add(steps_).value(),
-                       "optimizer step: learning rate, coefficients, groups or number of steps");
+                       "optimizer step: learning rate, coefficients, groups or number of steps (here rate " +
+                           std::to_string(learning_rate_) + ", " + std::to_string(steps_) + " steps)");
   comm::together(all, [&] { // all ranks have room, or none goes on
     for (NamedState& state : states_)
       prepare(state);

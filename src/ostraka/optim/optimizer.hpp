@@ -42,7 +42,8 @@ public:
   /// arrive, and step() only completes that; so hyperparameters are set before. Where a module's gradient came in
   /// several micro-batches, in another type than its main weights or with a divisor, step() does it all as before.
   /// Between the backward pass and step() weights cannot be used, and main gradients are gone, norms and clipping with
-  /// them. When a step fails, weights are between two steps. Collective: prepares as the first step does.
+  /// them. When a step fails, weights are between two steps. INVALID_STATE while another optimizer does the same for
+  /// these parameters. Collective: prepares as the first step does.
   void fuse_with_reduction();
 
   /// From the next step on `options` hold for the parameters "module.parameter" that are called `pattern`, in which `*`
