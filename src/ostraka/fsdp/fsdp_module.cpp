@@ -128,6 +128,7 @@ void FsdpModule::check_ranks_agree() const {
 
 void FsdpModule::set_precision(const Precision& precision) {
   expect(!is_built_, Status::INVALID_STATE, "module '", full_name_, "': set_precision after build");
+  check_not_finalized("set_precision");
   validate(precision, "module '" + full_name_ + "'");
   precision_ = precision;
 }
@@ -203,6 +204,7 @@ void FsdpModule::check_values(const Place& place, std::int64_t count, DType dtyp
 void FsdpModule::set_parameter(const std::string& parameter, const void* data, std::int64_t count, DType dtype) {
   const Place place = find(parameter);
   check_not_in_use("set_parameter");
+  check_published("set_parameter");
   check_values(place, count, dtype, "set_parameter");
   context_.communicate([&] { place.group->weights().set(place.index, data, count, dtype); });
 }
@@ -216,6 +218,7 @@ void FsdpModule::set_from_root(const std::string& parameter, const void* data, s
     comm::together(all, [&] {
       place = find(parameter);
       check_not_in_use("set_from_root");
+      check_published("set_from_root");
       check_values(*place, count, dtype, "set_from_root");
       expect(root >= 0 && root < all.size(), Status::INVALID_ARGUMENT, "set_from_root: expected a root from 0 to ",
              all.size() - 1, ", found ", root);
@@ -236,6 +239,9 @@ void FsdpModule::set_from_root(const std::string& parameter, const void* data, s
 void FsdpModule::initialise(const std::string& parameter, const Fill& fill) {
   const Place place = find(parameter);
   check_not_in_use("initialise");
+  check_published("initialise");
+  expect(fill != nullptr, Status::INVALID_ARGUMENT, "initialise of '", place.group->full_name(place.index),
+         "': the function is empty");
   context_.communicate([&] { place.group->weights().initialise(place.index, fill); });
 }
 
@@ -315,7 +321,7 @@ FsdpModule::Place FsdpModule::find(const std::string& parameter) const {
 
 void FsdpModule::check_not_finalized(const char* operation) const {
   expect(!context_.is_finalized_, Status::INVALID_STATE, operation, " of module '", full_name_,
-         "': the context is finalised");
+         "': the context is finalised; call it before");
 }
 
 void FsdpModule::require_phase(Phase expected, const char* operation) const {
