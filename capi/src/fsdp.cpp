@@ -40,6 +40,10 @@ std::optional<fsdp::RecipePlacements> to_choice(const ostraka_fsdp_config_t& con
                    config.optimizer_placements != nullptr;
   if (!any)
     return std::nullopt;
+  for (const auto& [list, name] : {std::pair{config.parameter_placements, "parameter_placements"},
+                                   {config.gradient_placements, "gradient_placements"},
+                                   {config.optimizer_placements, "optimizer_placements"}})
+    expect(list != nullptr, Status::INVALID_ARGUMENT, "'", name, "' is null; expected all three lists, or none");
   return fsdp::RecipePlacements{to_placements(config.parameter_placements, dims),
                                 to_placements(config.gradient_placements, dims),
                                 to_placements(config.optimizer_placements, dims)};

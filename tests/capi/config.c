@@ -78,13 +78,13 @@ static void fsdp_members(ostraka_mesh_t mesh) {
   MEMBER_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "found bf16");
   MEMBER_REFUSED(reduction_dtype, OSTRAKA_F16, OSTRAKA_TYPE_MISMATCH, "reduction type of f64, f32 or bf16, found f16");
   const ostraka_placement_t shard = {OSTRAKA_SHARD, 0}, replicate = {OSTRAKA_REPLICATE, 0};
-  MEMBER_REFUSED(parameter_placements, &shard, OSTRAKA_INVALID_ARGUMENT, "null");
+  MEMBER_REFUSED(parameter_placements, &shard, OSTRAKA_INVALID_ARGUMENT, "'gradient_placements' is null; expected all");
   config.gradient_placements = &shard;
   config.optimizer_placements = &replicate;
   CHECK_FAILS(ostraka_fsdp_context_create(mesh, &config, &context), OSTRAKA_INVALID_ARGUMENT, "shards weights");
   MEMBER_REFUSED(compute_dtype, OSTRAKA_I32, OSTRAKA_TYPE_MISMATCH, "compute type of f64, f32 or bf16, found i32");
   if (check_ranks > 1) { /* one rank alone differs, or is wrong: all get the same answer */
-    MEMBER_REFUSED(gradient_slots, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "context: configuration");
+    MEMBER_REFUSED(gradient_slots, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "configuration: gradient_slots (here");
     MEMBER_REFUSED(gradient_slots, check_rank == 1 ? 0 : 2, OSTRAKA_INVALID_ARGUMENT, "rank 1: ");
   }
   CHECK(context == NULL);

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   config_suite();
   fsdp_suite();
   fsdp_phase_suite();
+  fsdp_error_suite();
   schedule_suite();
   optim_suite();
   failure_suite();

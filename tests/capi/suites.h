@@ -24,6 +24,7 @@ void handle_suite(void);
 void config_suite(void);
 void fsdp_suite(void);
 void fsdp_phase_suite(void);
+void fsdp_error_suite(void);
 void schedule_suite(void);
 void optim_suite(void);
 void failure_suite(void);

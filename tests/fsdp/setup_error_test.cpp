@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What set-up refuses, on all ranks, and that it can go on.
-#include "network.hpp"
+#include "mistakes.hpp"
 
 #include <functional>
 
@@ -78,17 +78,23 @@ TEST(SetUpErrors, RanksWithDifferentConfigurations) {
   if (ranks == 1)
     GTEST_SKIP() << "needs two ranks";
   const auto mesh = make_mesh();
-  const auto refuses = [&](auto&& change) {
+  const auto refuses = [&](auto&& change, const std::string& name) {
     ContextConfig config;
     if (rank == 0)
       change(config);
-    expect_error(Status::RANKS_DISAGREE, [&] { FsdpContext::create(mesh, config); }, {"configuration"});
+    expect_error(Status::RANKS_DISAGREE, [&] { FsdpContext::create(mesh, config); },
+                 {"configuration: " + name, "here"});
   };
-  refuses([](auto& c) { c.recipe = Recipe::no_shard; });
-  refuses([](auto& c) { c.reduction = layout::ReduceOp::sum; });
-  refuses([](auto& c) { c.gradient_slots = 3; });
-  refuses([](auto& c) { c.broadcast = true; });
-  refuses([](auto& c) { c.main_dtype = DType::f64; });
+  refuses([](auto& c) { c.recipe = Recipe::no_shard; }, "recipe");
+  refuses([](auto& c) { c.reduction = layout::ReduceOp::sum; }, "reduction");
+  refuses([](auto& c) { c.gradient_slots = 3; }, "gradient_slots");
+  refuses([](auto& c) { c.broadcast = true; }, "broadcast");
+  refuses([](auto& c) { c.prefetch = 0; }, "prefetch");
+  refuses([](auto& c) { c.unified_stream = true; }, "unified_stream");
+  refuses([](auto& c) { c.main_dtype = DType::f64; }, "main_dtype");
+  refuses([](auto& c) { c.compute_dtype = DType::f32; }, "compute_dtype");
+  refuses([](auto& c) { c.reduction_dtype = DType::bf16; }, "reduction_dtype");
+  refuses([](auto& c) { c.placements = placements_of(Recipe::zero_3, 1, layout::ReduceOp::mean); }, "placements");
 }
 
 TEST(SetUpErrors, HybridRecipesNeedTwoAxes) {
@@ -268,7 +274,7 @@ TEST(SetUpErrors, RanksAddModulesInDifferentOrders) {
   }
   modules[0]->build();
   modules[1]->build();
-  expect_error(Status::RANKS_DISAGREE, [&] { context->finalize(); }, {"order of the modules"});
+  expect_error(Status::RANKS_DISAGREE, [&] { context->finalize(); }, {"order of the modules", "module 1 (here '"});
   EXPECT_FALSE(context->is_finalized());
 }
 
@@ -305,6 +311,88 @@ TEST(SetUpErrors, BroadcastCopiesReplicasFromRankZero) {
     context->finalize();
     EXPECT_EQ(whole_parameter(module, "a"), (std::vector<double>{1, 2, 3, 4, 5}));
   }
+}
+
+struct Objects {
+  FsdpContext& c;
+  FsdpModule &m, &b;
+};
+struct SetUpMistake {
+  Status status;
+  std::vector<std::string> parts;
+  std::function<void(Objects)> make;
+};
+
+constexpr Status type = Status::TYPE_MISMATCH;
+const double zeros[5] = {};
+
+void set(FsdpModule& module, std::optional<DType> Precision::*member, DType dtype) {
+  Precision precision;
+  precision.*member = dtype;
+  module.set_precision(precision);
+}
+
+/// What is refused while module "m" (m) with the vector "a" is declared, and "built" (b) is built.
+const std::vector<SetUpMistake> mistakes{
+    {argument, {"name is empty"}, [](Objects s) { s.c.add_module(""); }},
+    {argument, {"'m' exists already"}, [](Objects s) { s.c.add_module("m"); }},
+    {argument, {"name is empty"}, [](Objects s) { s.m.add_module(""); }},
+    {argument, {"module 'm'", "'a' exists already"}, [](Objects s) { s.m.tie_parameter("a", "a"); }},
+    {argument, {"'m' has no parameter 'x'; it has 'a'"}, [](Objects s) { s.m.tie_parameter("t", "x"); }},
+    {argument, {"owned by module 'built'", "one owner"}, [](Objects s) { s.m.tie_parameter("t", "built.a"); }},
+    {argument, {"module 'm'", "is empty"}, [](Objects s) { s.m.tie_parameter("", "a"); }},
+    {type,
+     {"'m'", "main type of f64 or f32", "bf16"},
+     [](Objects s) { set(s.m, &Precision::main_dtype, DType::bf16); }},
+    {type, {"'m'", "compute type", "f16"}, [](Objects s) { set(s.m, &Precision::compute_dtype, DType::f16); }},
+    {type, {"'m'", "reduction type", "i32"}, [](Objects s) { set(s.m, &Precision::reduction_dtype, DType::i32); }},
+    {argument, {"'m'", "divisor > 0", "found 0"}, [](Objects s) { s.m.set_gradient_divisor(0); }},
+    {argument, {"'m'", "elements >= 0", "found -3"}, [](Objects s) { s.m.set_prefetch(-3); }},
+    {state, {"'m'", "no memory before build"}, [](Objects s) { s.m.set_from_root("a", zeros, 5, DType::f64, 0); }},
+    {state, {"'m'", "no memory before build"}, [](Objects s) { s.m.initialise("a", [](auto...) {}); }},
+    {state, {"module 'm' is not built", "call its build"}, [](Objects s) { s.c.finalize(); }},
+    {state, {"'built'", "build was called twice"}, [](Objects s) { s.b.build(); }},
+    {state, {"'built'", "tie_parameter('t') after build"}, [](Objects s) { s.b.tie_parameter("t", "a"); }},
+    {state, {"'built'", "set_precision after build"}, [](Objects s) { s.b.set_precision({}); }},
+    {state, {"pre_forward of module 'm'", "finalize the context first"}, [](Objects s) { s.m.skip_forward(); }},
+    {state, {"reduce_gradients of module 'm'", "finalize"}, [](Objects s) { s.m.reduce_gradients(); }},
+    {state, {"begin_backward", "finalize"}, [](Objects s) { s.c.begin_backward(); }},
+    {state, {"skip_microbatch", "finalize"}, [](Objects s) { s.c.skip_microbatch(); }},
+};
+
+TEST(SetUpErrors, EveryMistakeThenTraining) {
+  const auto mesh = make_mesh();
+  for (const SetUpMistake& mistake : mistakes) {
+    SCOPED_TRACE(mistake.parts.front());
+    const auto context = FsdpContext::create(mesh, sums(Recipe::zero_3));
+    FsdpModule &built = add_simple(*context, "built"), &module = context->add_module("m");
+    module.add_parameter({"a", {5}, DType::f64, true});
+    const Objects objects{*context, module, built};
+    expect_refused(
+        mistake.status, [&] { mistake.make(objects); }, mistake.parts);
+    module.build();
+    context->finalize();
+    expect_trains(*context, {&built, &module});
+  }
+}
+
+TEST(SetUpErrors, SettingsThatDifferAreNamedAndCured) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto mesh = make_mesh();
+  const auto context = FsdpContext::create(mesh, sums(Recipe::zero_3));
+  FsdpModule &first = add_simple(*context, "first"), &second = add_simple(*context, "second");
+  const auto refuses = [&](const std::string& setting) {
+    expect_error(Status::RANKS_DISAGREE, [&] { context->finalize(); }, {"settings: " + setting + " of 'second'"});
+  };
+  second.set_prefetch(rank);
+  refuses("prefetch");
+  second.set_prefetch(0);
+  second.set_gradient_divisor(1 + rank);
+  refuses("gradient divisor");
+  second.set_gradient_divisor(1);
+  context->finalize();
+  expect_trains(*context, {&first, &second});
 }
 
 } // namespace

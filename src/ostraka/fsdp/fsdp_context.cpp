@@ -24,24 +24,50 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
   validate(config, "context");
 }
 
-std::int64_t hash_of(const ContextConfig& config) {
-  const auto number = [](std::optional<DType> dtype) { return dtype ? static_cast<std::int32_t>(*dtype) : -1; };
-  Hash hash;
+// A number that ranks must agree on, and what it is.
+struct Setting {
+  std::string what;
+  std::int64_t value;
+};
+
+std::vector<Setting> settings_of(const ContextConfig& config) {
+  const auto number = [](const char* what, std::int64_t value) {
+    return Setting{what + (" (here " + std::to_string(value) + ")"), value};
+  };
+  const auto type = [](const char* what, std::optional<DType> dtype) {
+    return Setting{what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
+                   dtype ? static_cast<std::int32_t>(*dtype) : -1};
+  };
+  Hash placements;
   if (config.placements)
     for (const auto* list :
          {&config.placements->parameter, &config.placements->gradient, &config.placements->optimizer})
       for (const layout::Placement& placement : *list)
-        hash.add(placement.kind);
-  return hash.add(config.recipe)
-      .add(config.reduction)
-      .add(config.gradient_slots)
-      .add(config.broadcast)
-      .add(config.prefetch.value_or(-1))
-      .add(config.unified_stream)
-      .add(number(config.main_dtype))
-      .add(number(config.compute_dtype))
-      .add(number(config.reduction_dtype))
-      .value();
+        placements.add(placement.kind);
+  return {number("recipe", static_cast<std::int32_t>(config.recipe)),
+          {config.placements ? "placements (here by hand)" : "placements (here none)", placements.value()},
+          number("reduction", static_cast<std::int32_t>(config.reduction)),
+          number("gradient_slots", config.gradient_slots),
+          number("broadcast", config.broadcast ? 1 : 0),
+          number("prefetch", config.prefetch.value_or(-1)),
+          number("unified_stream", config.unified_stream ? 1 : 0),
+          type("main_dtype", config.main_dtype),
+          type("compute_dtype", config.compute_dtype),
+          type("reduction_dtype", config.reduction_dtype)};
+}
+
+// One comparison where all is well; else they are compared one by one, to name the first that differs.
+void agree_on_settings(comm::Communicator& all, const std::vector<Setting>& settings, const std::string& where) {
+  Hash hash;
+  for (const Setting& setting : settings)
+    hash.add(setting.value);
+  if (comm::are_equal(all, hash.value()))
+    return;
+  const auto count = static_cast<std::size_t>(comm::largest(all, static_cast<std::int64_t>(settings.size())));
+  for (std::size_t i = 0; i < count; ++i)
+    comm::agree_on_value(all, i < settings.size() ? settings[i].value : -1,
+                         where + (i < settings.size() ? settings[i].what : "one more than here"));
+  fail(Status::RANKS_DISAGREE, where, "their number differs");
 }
 
 // Of the whole weights: the node's where they rest, else of the ranks of a node that gather together, those on one line
@@ -62,7 +88,7 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "context: the mesh is null");
   comm::Communicator& all = *mesh->communicators().all;
   comm::together(all, [&] { check_config(*mesh, config); });
-  comm::agree_on_value(all, hash_of(config), "context: configuration");
+  agree_on_settings(all, settings_of(config), "context: configuration: ");
   return std::shared_ptr<FsdpContext>(new FsdpContext(std::move(mesh), config));
 }
 
@@ -99,7 +125,8 @@ FsdpContext::~FsdpContext() {
 }
 
 FsdpModule& FsdpContext::add_module(std::string name, FsdpModule* parent) {
-  expect(!is_finalized_, Status::INVALID_STATE, "add_module('", name, "'): the context is finalised");
+  expect(!is_finalized_, Status::INVALID_STATE, "add_module('", name,
+         "'): the context is finalised; add modules before");
   const int id = tree_.add(name, parent != nullptr ? std::optional(parent->id()) : std::nullopt);
   modules_.push_back(std::make_unique<FsdpModule>(*this, std::move(name), tree_.full_name(id), parent, id));
   if (parent != nullptr)
@@ -121,12 +148,13 @@ const FsdpModule* FsdpContext::owner_of(const std::string& parameter) const {
 }
 
 void FsdpContext::finalize() {
+  require_usable();
+  expect(!is_finalized_, Status::INVALID_STATE, "finalize: the context is finalised already"); // as on all ranks
   communicate([&] {
     comm::together(*resources_->communicators.all, [&] {
-      expect(!is_finalized_, Status::INVALID_STATE, "finalize: the context is finalised already");
       for (const auto& module : modules_)
         expect(module->is_built() || !module->needs_build_, Status::INVALID_STATE, "finalize: module '",
-               module->full_name(), "' is not built");
+               module->full_name(), "' is not built, but has parameters; call its build first");
       check_tensor_names();
     });
     check_modules_agree();
@@ -212,15 +240,18 @@ void FsdpContext::check_tensor_names() const {
 }
 
 void FsdpContext::check_modules_agree() {
-  Hash names, settings;
+  std::vector<Setting> names, settings;
   for (const auto& module : modules_) {
-    names.add(module->full_name()).add(module->is_built());
-    settings.add(module->allows_unused_).add(module->prefetch_.value_or(-1)).add(module->gradient_divisor_);
+    const std::string& name = module->full_name();
+    names.push_back({"module " + std::to_string(names.size() + 1) + " (here '" + name + "')",
+                     Hash().add(name).add(module->is_built()).value()});
+    settings.push_back({"allow_unused of '" + name + "'", module->allows_unused_ ? 1 : 0});
+    settings.push_back({"prefetch of '" + name + "'", module->prefetch_.value_or(-1)});
+    settings.push_back({"gradient divisor of '" + name + "'", Hash().add(module->gradient_divisor_).value()});
   }
   comm::Communicator& all = *resources_->communicators.all;
-  comm::agree_on_value(all, names.value(), "finalize: names and order of the modules");
-  comm::agree_on_value(all, settings.value(),
-                       "finalize: settings of the modules (allow_unused, prefetch, gradient divisor)");
+  agree_on_settings(all, names, "finalize: names and order of the modules: ");
+  agree_on_settings(all, settings, "finalize: settings: ");
 }
 
 // Ranges that several ranks hold must be equal, or the ranks would train different networks.

@@ -146,7 +146,8 @@ void FsdpModule::unshard(Ahead ahead) {
 
 void FsdpModule::reshard() {
   const runtime::Region region("fsdp::reshard", full_name_);
-  expect(is_pinned_, Status::INVALID_STATE, "reshard of module '", full_name_, "': it was not unsharded");
+  expect(is_pinned_, Status::INVALID_STATE, "reshard of module '", full_name_,
+         "': it was not unsharded; call unshard first");
   expect(!writes_unhooked_, Status::INVALID_STATE, "reshard of module '", full_name_,
          "': gradients were written that are not reduced yet; call reduce_gradients first");
   is_pinned_ = false;

@@ -128,6 +128,7 @@ void FsdpModule::check_ranks_agree() const {
 
 void FsdpModule::set_precision(const Precision& precision) {
   expect(!is_built_, Status::INVALID_STATE, "module '", full_name_, "': set_precision after build");
+  check_not_finalized("set_precision");
   validate(precision, "module '" + full_name_ + "'");
   precision_ = precision;
 }
@@ -239,6 +240,8 @@ void FsdpModule::initialise(const std::string& parameter, const Fill& fill) {
   const Place place = find(parameter);
   check_not_in_use("initialise");
   check_published("initialise");
+  expect(fill != nullptr, Status::INVALID_ARGUMENT, "initialise of '", place.group->full_name(place.index),
+         "': the function is empty");
   context_.communicate([&] { place.group->weights().initialise(place.index, fill); });
 }
 
@@ -318,7 +321,7 @@ FsdpModule::Place FsdpModule::find(const std::string& parameter) const {
 
 void FsdpModule::check_not_finalized(const char* operation) const {
   expect(!context_.is_finalized_, Status::INVALID_STATE, operation, " of module '", full_name_,
-         "': the context is finalised");
+         "': the context is finalised; call it before");
 }
 
 void FsdpModule::require_phase(Phase expected, const char* operation) const {

@@ -221,8 +221,8 @@ buffer::NamedState ParameterGroup::named_state() {
   state.refresh = [self] { self->communicate([&] { self->publish(false); }); };
   state.publish = [self] { self->communicate([&] { self->publish(true); }); };
   state.update_while_reducing = [self](comm::Consumer consumer) {
-    expect(!consumer || !self->consumer_, Status::INVALID_STATE, "fuse_with_reduction: '", self->full_name(0),
-           "' is updated by another optimizer while it is reduced");
+    expect(!consumer || !self->consumer_, Status::INVALID_STATE, "fuse_with_reduction: another optimizer updates '",
+           self->full_name(0), "' while its gradient is reduced; destroy that one first");
     self->consumer_ = std::move(consumer);
   };
   state.is_updated = [self] { return self->is_updated_; };

@@ -161,10 +161,7 @@ void Optimizer::step() {
   const std::string operation = "optimizer step (after " + std::to_string(steps_) + " steps)";
   for (const NamedState& state : states_) {
     state.check_update();
-    require_gradient(state, operation);
-    expect(fused_ != nullptr || !was_updated(state), Status::INVALID_STATE, operation, ": the weights of '",
-           state.tensor_names.front(),
-           "' were updated by another optimizer while gradients were reduced; call that one's step, or zero_grad");
+    fused_ != nullptr ? require_gradient(state, operation) : require_kept_gradient(state, operation);
   }
   require_new_gradient();
   prepare_all(); // before any weight changes
@@ -212,23 +209,24 @@ void Optimizer::fuse_with_reduction() {
   for (const NamedState& state : states_)
     expect(state.update_while_reducing && state.is_updated, Status::NOT_SUPPORTED,
            "fuse_with_reduction: the gradient of '", state.tensor_names.front(), "' is not reduced by the library");
-  prepare_all();
   if (fused_ != nullptr)
     return;
   const auto fused = std::make_shared<Optimizer*>(this);
   updates_.resize(states_.size());
-  for (std::size_t i = 0; i < states_.size(); ++i)
-    try {
-      states_[i].update_while_reducing(
-          [fused, i](const runtime::Execution& execution, std::int64_t first, std::int64_t count, const void* values) {
-            if (*fused != nullptr)
-              (*fused)->update_part(i, execution, {first, first + count}, values);
-          });
-    } catch (...) { // another optimizer does it
-      while (i-- > 0)
-        states_[i].update_while_reducing(nullptr);
-      throw;
-    }
+  std::size_t taken = 0;
+  try {
+    for (; taken < states_.size(); ++taken)
+      states_[taken].update_while_reducing([fused, i = taken](const runtime::Execution& execution, std::int64_t first,
+                                                              std::int64_t count, const void* values) {
+        if (*fused != nullptr)
+          (*fused)->update_part(i, execution, {first, first + count}, values);
+      });
+    prepare_all();
+  } catch (...) {
+    while (taken > 0)
+      states_[--taken].update_while_reducing(nullptr);
+    throw;
+  }
   fused_ = fused;
 }
 
@@ -246,7 +244,8 @@ void Optimizer::prepare_all() {
     return;
   comm::Communicator& all = *states_.front().main_weight.mesh()->communicators().all;
   comm::agree_on_value(all, Hash().add(hash()).add(groups_->hash()).add(learning_rate_).add(steps_).value(),
-                       "optimizer step: learning rate, coefficients, groups or number of steps");
+                       "optimizer step: learning rate, coefficients, groups or number of steps (here rate " +
+                           std::to_string(learning_rate_) + ", " + std::to_string(steps_) + " steps)");
   comm::together(all, [&] { // all ranks have room, or none goes on
     for (NamedState& state : states_)
       prepare(state);
