@@ -71,6 +71,47 @@ TEST(InitialWeights, FromOneRankWithMistakes) {
   EXPECT_EQ(whole_parameter(module, "w"), values);
 }
 
+// A tensor that one rank has all of: there is nothing to compare, since no other rank has any of it.
+TEST(InitialWeights, OfATensorThatIsNotCut) {
+  const auto line = make_mesh(), plane = make_plane();
+  for (int number = 0; number <= static_cast<int>(Recipe::zero_1_zero_2); ++number) {
+    const auto recipe = static_cast<Recipe>(number);
+    const auto context = FsdpContext::create(recipe > Recipe::zero_3 ? plane : line, make_config(recipe));
+    FsdpModule& module = context->add_module("m");
+    module.add_parameter({"bias", {4}, DType::f64, true});
+    module.add_parameter({"weight", {1000}, DType::f64, true});
+    module.build();
+    for (const char* name : {"bias", "weight"})
+      module.initialise(name, [](std::int64_t first, std::int64_t count, void* out, DType) {
+        for (std::int64_t i = 0; i < count; ++i)
+          static_cast<double*>(out)[i] = static_cast<double>(first + i);
+      });
+    context->finalize();
+    EXPECT_EQ(whole_parameter(module, "bias"), numbers(4, 0)) << text(recipe);
+    EXPECT_EQ(whole_parameter(module, "weight"), numbers(1000, 0)) << text(recipe);
+  }
+}
+
+// Owners of the same part that fill in other values, where the recipe keeps replicas of main weights.
+TEST(InitialWeights, OwnersThatDisagree) {
+  const auto line = make_mesh(), plane = make_plane();
+  for (const Recipe recipe : {Recipe::no_shard, Recipe::hsdp}) {
+    const auto& mesh = recipe == Recipe::hsdp ? plane : line;
+    const auto context = FsdpContext::create(mesh, make_config(recipe));
+    FsdpModule& module = context->add_module("m");
+    module.add_parameter({"w", {100}, DType::f64, true});
+    module.build();
+    module.initialise("w", [](std::int64_t, std::int64_t count, void* out, DType) {
+      std::fill_n(static_cast<double*>(out), count, rank == ranks - 1 ? 2.0 : 1.0);
+    });
+    const bool has_replicas = !cuts_updates() && mesh->axis_size(0) > 1;
+    if (has_replicas || (recipe == Recipe::no_shard && !cuts_updates() && ranks > 1))
+      expect_error(Status::RANKS_DISAGREE, [&] { context->finalize(); }, {"m.w"});
+    else
+      EXPECT_NO_THROW(context->finalize()) << text(recipe);
+  }
+}
+
 TEST(InitialWeights, FromTheirOwners) {
   const auto mesh = make_mesh();
   for (const Recipe recipe : {Recipe::zero_3, Recipe::no_shard, Recipe::zero_1, Recipe::zero_2})

@@ -35,7 +35,7 @@ typedef struct {
   int32_t recipe;         /* OSTRAKA_ZERO_3 (default), OSTRAKA_NO_SHARD, ... */
   int32_t reduction;      /* of gradients over ranks: OSTRAKA_MEAN (default) or OSTRAKA_SUM */
   int32_t gradient_slots; /* reductions in flight before a producer waits; >= 1, default 2 */
-  int32_t broadcast;      /* 1: finalize copies replicated weights from the first replica; 0 (default): it compares */
+  int32_t broadcast;      /* 1: finalize copies replicated weights from rank 0; 0 (default): it compares */
   int32_t main_dtype;     /* of main weights, gradients and optimizer state; -1 (default): f64 for f64, else f32 */
   /* Since version 2. */
   int32_t compute_dtype; /* F64, F32 or BF16, of the weights handed out; -1 (default): F64 for F64, else F32 */
@@ -200,7 +200,8 @@ ostraka_status_t ostraka_fsdp_context_fail_step(ostraka_fsdp_context_t context, 
 ostraka_status_t ostraka_fsdp_context_set_last_microbatch(ostraka_fsdp_context_t context, int32_t is_last);
 
 /* Forgets all gradients: the next backward pass starts from zero. Local; the optimizer step does not do it: without it
- * the next contributions are added to those that the step used. */
+ * the next contributions are added to those that the step used. After an update that ran with reductions all ranks call
+ * it in the same order. */
 ostraka_status_t ostraka_fsdp_context_zero_grad(ostraka_fsdp_context_t context);
 
 /* Between these two, weights are whole on every rank, hooks are local and every rank runs as many forward passes as it

@@ -39,10 +39,6 @@ void broadcast(Communicator& group, void* data, std::size_t bytes, int root) {
   });
 }
 
-} // namespace
-
-namespace {
-
 // Throws the error of the lowest failing rank everywhere; `largest` is group.size() - that rank.
 [[noreturn]] void throw_on_all(Communicator& group, std::int64_t largest, const std::optional<Error>& error) {
   const int root = group.size() - static_cast<int>(largest);

@@ -162,11 +162,7 @@ void FsdpContext::finalize() {
   });
   expect_first_orders();
   communicate([&] {
-    comm::together(*resources_->communicators.all, [&] {
-      reserve_slots();
-      reserve_gathers(tree_.forward(), Hook::pre_forward);
-      reserve_gathers(tree_.backward(), Hook::pre_backward);
-    });
+    comm::together(*resources_->communicators.all, [&] { reserve(); });
   });
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
@@ -187,6 +183,20 @@ void FsdpContext::expect_first_orders() {
   elements_.clear();
   for (const auto& module : modules_)
     elements_.push_back(module->elements());
+}
+
+// All or nothing, so that ranks of a node can try again with equal offsets in what they share.
+void FsdpContext::reserve() {
+  try {
+    reserve_slots();
+    reserve_gathers(tree_.forward(), Hook::pre_forward);
+    reserve_gathers(tree_.backward(), Hook::pre_backward);
+  } catch (...) {
+    for (const auto& module : modules_)
+      for (const auto& group : module->groups())
+        group->weights().give_back();
+    throw;
+  }
 }
 
 // What is whole at the same time in a pass as it is expected, so that steps take nothing from the system.
@@ -269,7 +279,22 @@ void FsdpContext::check_or_broadcast_replicas() {
         comm::agree_on_value(all, group->weights().replica_hash(i),
                              "finalize: values of the replicated parameter '" + group->full_name(i) +
                                  "' (set the same on every rank, or ask for broadcast)");
+      check_equal_parts(*group);
     }
+}
+
+// Of ranks that keep the same part, whose owners may have filled in anything. Lines may differ in what they find.
+void FsdpContext::check_equal_parts(const ParameterGroup& group) {
+  const layout::Placements& placements = group.weights().main().placements();
+  for (std::size_t axis = 0; axis < placements.size(); ++axis)
+    if (placements[axis].is_replicate())
+      comm::together(*resources_->communicators.all, [&] {
+        comm::agree_on_value(*resources_->communicators.gather[axis], group.weights().part_hash(),
+                             "finalize: values of the replicated parameter '" + group.full_name(0) +
+                                 "' or another of its group, along axis '" +
+                                 resources_->mesh->axis_name(static_cast<int>(axis)) +
+                                 "' of the mesh (initialise them the same, or ask for broadcast)");
+      });
 }
 
 // --- queries

@@ -34,7 +34,7 @@ struct MemoryReport {
 class OSTRAKA_API FsdpContext {
 public:
   /// A context with communicators, arena and streams of its own. Collective over the mesh. INVALID_ARGUMENT for a
-  /// configuration that makes no sense, RANKS_DISAGREE for different ones, NOT_SUPPORTED for a mesh of several axes.
+  /// configuration that makes no sense, RANKS_DISAGREE for different ones.
   static std::shared_ptr<FsdpContext> create(buffer::MeshPtr mesh, ContextConfig config = {});
   /// Collective, since communicators are freed.
   ~FsdpContext();
@@ -71,7 +71,8 @@ public:
   /// Whether the next backward pass is the last of its optimizer step (the default). Equal on all ranks. Local.
   void set_last_microbatch(bool is_last);
   bool is_last_microbatch() const { return is_last_microbatch_; }
-  /// The next backward pass starts from zero; without it, also after an optimizer step, contributions add up. Local.
+  /// The next backward pass starts from zero; without it, also after an optimizer step, contributions add up. Local,
+  /// but after an update that ran with reductions made by all ranks in the same order, as a step.
   void zero_grad();
 
   /// Between the two, weights are whole on every rank and forward hooks are local, any number per rank. Collective.
@@ -100,9 +101,11 @@ private:
   FsdpModule& add_module(std::string name, FsdpModule* parent);
   // The module that has a parameter of this name, full or not; null when there is none.
   const FsdpModule* owner_of(const std::string& parameter) const;
+  void reserve();
   void reserve_slots();
   void check_modules_agree();
   void check_or_broadcast_replicas();
+  void check_equal_parts(const ParameterGroup& group);
   void check_tensor_names() const;
   void expect_first_orders();
   void record_failure(const Error& error);

@@ -64,7 +64,7 @@ void InitialValues::keep(int index, const Fill& fill) {
     if (all.count > 0)
       fill(all.offset, all.count, all.data, dtype_);
   } else if (!hashes_.empty()) {
-    hashes_[index] = -1; // no rank has all of it, so there is nothing to compare but who did this
+    hashes_[index] = -1; // known where it is kept only: who keeps the same compares that
   }
 }
 

@@ -9,14 +9,6 @@
 
 namespace ostraka::fsdp {
 
-namespace {
-
-bool is_whole(const layout::Placements& placements) {
-  return std::all_of(placements.begin(), placements.end(), [](const auto& axis) { return axis.is_replicate(); });
-}
-
-} // namespace
-
 void Weights::set(int index, const void* data, std::int64_t count, DType dtype) {
   begin_update();
   main_.copy_from(index, data, count, dtype);
@@ -32,9 +24,7 @@ void Weights::initialise(int index, const Fill& fill) {
     const buffer::TensorRange own = main_.tensor_range(index);
     if (own.count > 0)
       fill(own.offset, own.count, own.data, main_.dtype());
-    if (initial_ != nullptr && is_whole(main_.placements())) // on every rank, so that all can compare
-      initial_->keep(index, own.data, own.count, main_.dtype());
-    else if (initial_ != nullptr)
+    if (initial_ != nullptr)
       initial_->keep(index, fill);
   } catch (...) {
     failure = std::current_exception(); // peers wait for the end of this update
@@ -48,6 +38,10 @@ void Weights::keep_initial_values() {
   const layout::Placements& parameter = resources_->placements.parameter;
   if (std::any_of(parameter.begin(), parameter.end(), [](const auto& axis) { return axis.is_replicate(); }))
     initial_ = std::make_unique<InitialValues>(resources_, main_);
+}
+
+std::int64_t Weights::part_hash() const {
+  return Hash().bytes(main_.data(), static_cast<std::size_t>(main_.bytes())).value();
 }
 
 void Weights::broadcast() {

@@ -53,6 +53,8 @@ public:
   bool have_replicas() const { return initial_ != nullptr; }
   std::int64_t replica_hash(int index) const { return initial_->hash(index); }
   void broadcast();
+  /// Of the elements of main(): equal on ranks that keep the same ones.
+  std::int64_t part_hash() const;
   /// Training starts.
   void end_setup() { initial_.reset(); }
   /// Bytes of this rank's part of what the ranks of a node share.
