@@ -192,8 +192,9 @@ ostraka_status_t ostraka_fsdp_module_pre_forward(ostraka_fsdp_module_t module) {
 
 ostraka_status_t ostraka_fsdp_module_set_from_root(ostraka_fsdp_module_t module, const char* name, int32_t dtype,
                                                    const void* data, int64_t count, int32_t root) {
-  return wall(__func__,
-              [&] { module_of(module).set_from_root(text(name, "name"), data, count, to_dtype(dtype), root); });
+  return wall(__func__, [&] { // a wrong type is found together with the others, who wait
+    module_of(module).set_from_root(text(name, "name"), data, count, static_cast<DType>(dtype), root);
+  });
 }
 
 ostraka_status_t ostraka_fsdp_module_initialise(ostraka_fsdp_module_t module, const char* name, ostraka_fill_t fill,

@@ -126,6 +126,8 @@ static void set_up_too_late(const net_t* n) {
   STATE(ostraka_fsdp_module_set_gradient_divisor(n->a, 2), "'net.a': the context is finalised; call it before");
   ARGUMENT(ostraka_fsdp_module_set_from_root(n->a, "w", OSTRAKA_F64, zeros, SIZE, check_ranks), "a root from 0 to");
   ARGUMENT(ostraka_fsdp_module_initialise(n->a, "x", fill_zero, NULL), "has no parameter 'x'; it has 'fixed', 'w'");
+  const int32_t odd_type = check_rank == check_ranks - 1 ? 99 : OSTRAKA_F64;
+  ARGUMENT(ostraka_fsdp_module_set_from_root(n->a, "w", odd_type, zeros, SIZE, 0), "99"); /* on all ranks */
   MISTAKE(ostraka_fsdp_module_set_from_root(n->a, "w", OSTRAKA_F64, zeros, 4, 0), OSTRAKA_SHAPE_MISMATCH,
           "has 5 elements, found 4");
 }
