@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 
 namespace ostraka::fsdp {
@@ -161,9 +162,7 @@ void FsdpContext::finalize() {
     check_or_broadcast_replicas();
   });
   expect_first_orders();
-  communicate([&] {
-    comm::together(*resources_->communicators.all, [&] { reserve(); });
-  });
+  communicate([&] { comm::together(*resources_->communicators.all, [&] { reserve(); }); });
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
       group->weights().end_setup();
@@ -229,14 +228,20 @@ void FsdpContext::reserve_gathers(const std::vector<Event>& events, Hook begin) 
 
 void FsdpContext::reserve_slots() {
   std::int64_t bytes = 0;
-  int groups = 0;
+  std::vector<int> slots(modules_.size(), 0); // of each module
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
       if (group->slot_bytes() > 0) {
         bytes = std::max(bytes, group->slot_bytes());
-        ++groups;
+        ++slots[static_cast<std::size_t>(module->id())];
       }
-  resources_->slots.reserve(bytes, groups);
+  int bound = 0, at_once = 1;
+  for (const Event& event : tree_.backward()) { // modules around others keep theirs meanwhile
+    const int own = slots[static_cast<std::size_t>(event.module)];
+    bound += event.hook == Hook::pre_backward ? own : -own;
+    at_once = std::max(at_once, bound);
+  }
+  resources_->slots.reserve(bytes, std::accumulate(slots.begin(), slots.end(), 0), at_once);
 }
 
 // Tensors are told apart by these names wherever they are kept.

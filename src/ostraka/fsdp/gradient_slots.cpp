@@ -6,12 +6,12 @@
 
 namespace ostraka::fsdp {
 
-void GradientSlots::reserve(std::int64_t bytes, int needed) {
+void GradientSlots::reserve(std::int64_t bytes, int needed, int at_once) {
   bytes_ = std::max(bytes_, bytes);
   slots_.clear();
   next_ = 0;
   std::deque<memory::Storage> first_use; // given back at once
-  for (int slot = 0; slot < std::min(needed, count_); ++slot)
+  for (int slot = 0; slot < std::max(std::min(needed, count_), std::min(needed, at_once)); ++slot)
     first_use.emplace_back(arena_, bytes_, memory::Kind::transient);
 }
 

@@ -17,8 +17,9 @@ public:
   GradientSlots(std::shared_ptr<memory::Arena> arena, int count) : arena_(std::move(arena)), count_(count) {}
 
   /// Makes every slot at least `bytes` large, and the arena large enough for `needed` of them, or for the ring if that
-  /// is smaller, so that steps do not find it full. Set-up only: no slot may be in use. Throws OUT_OF_MEMORY.
-  void reserve(std::int64_t bytes, int needed);
+  /// is smaller, but at least for `at_once` that are bound at the same time, so that steps do not find it full. Set-up
+  /// only: no slot may be in use. Throws OUT_OF_MEMORY.
+  void reserve(std::int64_t bytes, int needed, int at_once = 1);
 
   /// Takes the next slot of the ring after its last reduction; adds one when all are bound to modules that have uses to
   /// come. Contents undefined.

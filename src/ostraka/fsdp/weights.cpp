@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/environment.hpp>
 #include <ostraka/base/hash.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
@@ -51,7 +50,7 @@ void Weights::broadcast() {
 }
 
 void Weights::remember_whole() {
-  if (environment::check() && !remembered_)
+  if (resources_->mesh->checks() && !remembered_)
     remembered_ = hash_whole();
 }
 

@@ -74,6 +74,8 @@ public:
 
   /// A new arena that fits the communicators. Collective over the mesh.
   std::shared_ptr<memory::Arena> make_arena() const { return mesh::make_arena(home_); }
+  /// Whether ranks are compared and mistakes looked for (OSTRAKA_CHECK=1, when the mesh was made); equal on all ranks.
+  bool checks() const { return settings_.mpi.checks; }
   /// Whether some ranks share memory; equal on all ranks.
   bool shares_nodes() const { return shares_nodes_; }
   /// Whether on every node the ranks that share memory, each rank alone where they do not, together hold all parts that
