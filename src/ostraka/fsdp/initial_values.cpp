@@ -13,14 +13,6 @@ std::int64_t hash_of(const DBuffer& values) {
   return Hash().bytes(values.data(), static_cast<std::size_t>(values.bytes())).value();
 }
 
-// Of the rank with this number; the last axis is the fastest.
-std::vector<int> coordinates_of(int rank, std::span<const int> sizes) {
-  std::vector<int> coordinates(sizes.size());
-  for (std::size_t axis = sizes.size(); axis-- > 0; rank /= sizes[axis])
-    coordinates[axis] = rank % sizes[axis];
-  return coordinates;
-}
-
 bool is_first_replica(const layout::Placements& placements, std::span<const int> coordinates) {
   for (std::size_t axis = 0; axis < placements.size(); ++axis)
     if (placements[axis].is_replicate() && coordinates[axis] != 0)
@@ -79,7 +71,7 @@ void InitialValues::broadcast(const DBuffer& main) const {
   const layout::Placements& placements = main.placements();
   std::vector<comm::Transfer> sends, receives;
   for (int rank = 0; rank < resources_->mesh->size() && values_.is_valid(); ++rank) {
-    const std::vector<int> coordinates = coordinates_of(rank, here.sizes);
+    const std::vector<int> coordinates = layout::coordinates_of(rank, here.sizes);
     const layout::Range part = layout_->local_range(placements, {here.sizes, coordinates});
     if (is_first_replica(placements, coordinates))
       sends.push_back({rank, part.begin, part.size()});

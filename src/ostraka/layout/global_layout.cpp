@@ -126,6 +126,13 @@ Range GlobalLayout::tensor_range(int index) const {
   return {offset, offset + count};
 }
 
+std::vector<int> coordinates_of(int rank, std::span<const int> sizes) {
+  std::vector<int> coordinates(sizes.size());
+  for (std::size_t axis = sizes.size(); axis-- > 0; rank /= sizes[axis])
+    coordinates[axis] = rank % sizes[axis];
+  return coordinates;
+}
+
 Part part_of(std::span<const Placement> placements, const MeshPosition& position) {
   check_position(position);
   validate(placements, narrow(static_cast<std::int64_t>(position.sizes.size()), "part_of: mesh axes"));

@@ -36,6 +36,9 @@ struct MeshPosition {
   std::span<const int> coordinates;
 };
 
+/// The coordinates of a rank where the last axis is the fastest.
+OSTRAKA_API std::vector<int> coordinates_of(int rank, std::span<const int> sizes);
+
 /// One of `count` parts that Shard axes make of a buffer.
 struct Part {
   std::int64_t index;

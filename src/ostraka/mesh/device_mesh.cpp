@@ -100,11 +100,7 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
     MPI_Comm_free(&group_);
     throw;
   }
-  coordinates_.resize(sizes_.size());
-  for (int axis = dims() - 1, rest = rank_; axis >= 0; --axis) {
-    coordinates_[axis] = rest % sizes_[axis];
-    rest /= sizes_[axis];
-  }
+  coordinates_ = layout::coordinates_of(rank_, sizes_);
   home_ = make_home(group_, settings_);
   int shares = home_.shares_memory ? 1 : 0;
   comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, group_), "mesh: nodes");
