@@ -310,12 +310,43 @@ static void two_fused_optimizers(net_t* n) {
   run_backward(n->a);
   CHECK_OK(ostraka_fsdp_context_finish_backward(n->context));
   CHECK_FAILS(ostraka_optimizer_step(other), OSTRAKA_INVALID_STATE, "(fuse_with_reduction)");
-  CHECK_FAILS(ostraka_fsdp_module_set_parameter(n->a, "w", OSTRAKA_F64, zeros, SIZE), OSTRAKA_INVALID_STATE,
-              "call the optimizer's step first");
+#define AFTER_STEP(call) CHECK_FAILS(call, OSTRAKA_INVALID_STATE, "call the optimizer's step first")
+  AFTER_STEP(ostraka_fsdp_module_set_parameter(n->a, "w", OSTRAKA_F64, zeros, SIZE));
+  AFTER_STEP(ostraka_fsdp_module_set_from_root(n->a, "w", OSTRAKA_F64, zeros, SIZE, 0));
+  AFTER_STEP(ostraka_fsdp_module_initialise(n->a, "w", fill_zero, NULL));
+  AFTER_STEP(ostraka_fsdp_module_unshard(n->a));
+  AFTER_STEP(ostraka_fsdp_context_begin_inference(n->context));
+  const void* gradient = NULL;
+  int64_t count = 0, offset = 0;
+  CHECK_FAILS(ostraka_fsdp_module_main_gradient(n->a, "w", OSTRAKA_F64, &gradient, &count, &offset),
+              OSTRAKA_INVALID_STATE, "it went into the weights");
   CHECK_OK(ostraka_optimizer_step(n->sgd));
   n->expected -= check_ranks;
   expect_weights(n->a, n->expected);
   CHECK_OK(ostraka_optimizer_destroy(&other));
+  train(n);
+  destroy(n);
+}
+
+/* Gradients that are whole until the last micro-batch are reduced once. */
+static void reduced_once(net_t* n) {
+  add_modules(n, OSTRAKA_NO_SHARD);
+  CHECK_OK(ostraka_fsdp_module_set_precision(n->a, OSTRAKA_F32, -1, -1));
+  CHECK_FAILS(ostraka_fsdp_module_build(n->a), OSTRAKA_NOT_SUPPORTED, "the main type must be f64, found f32");
+  CHECK_OK(ostraka_fsdp_context_destroy(&n->context));
+  add_modules(n, OSTRAKA_NO_SHARD);
+  complete(n);
+  train(n);
+  run_forward(n->a);
+  run_forward(n->b);
+  CHECK_FAILS(ostraka_fsdp_module_pre_backward(n->b), OSTRAKA_INVALID_STATE, "call zero_grad before the next");
+  CHECK_OK(ostraka_fsdp_context_zero_grad(n->context));
+  run_backward(n->b);
+  run_backward(n->a);
+  CHECK_OK(ostraka_fsdp_context_finish_backward(n->context));
+  CHECK_OK(ostraka_optimizer_step(n->sgd));
+  n->expected -= check_ranks;
+  expect_weights(n->a, n->expected);
   train(n);
   destroy(n);
 }
@@ -353,6 +384,7 @@ void fsdp_error_suite(void) {
   reported_at_the_end(&net);
   set_up(&net);
   two_fused_optimizers(&net);
+  reduced_once(&net);
   lost_order(&net);
   CHECK_OK(ostraka_mesh_destroy(&net.mesh));
 }
