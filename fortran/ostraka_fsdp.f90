@@ -140,6 +140,7 @@ contains
     integer(int32) :: status
     character(:), allocatable :: text
 
+    text = ''
     status = c_fsdp_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_FSDP_CONFIG_VERSION)
     if (status == OSTRAKA_OK) then
       if (present(recipe)) config%recipe = recipe
@@ -151,9 +152,9 @@ contains
       if (present(reduction_dtype)) config%reduction_dtype = reduction_dtype
       if (present(prefetch)) config%prefetch = prefetch
       if (present(unified_stream)) config%unified_stream = merge(1_int32, 0_int32, unified_stream)
-      call take(parameter_placements, config%parameter_placements)
-      call take(gradient_placements, config%gradient_placements)
-      call take(optimizer_placements, config%optimizer_placements)
+      if (present(parameter_placements)) call take(parameter_placements, config%parameter_placements)
+      if (present(gradient_placements)) call take(gradient_placements, config%gradient_placements)
+      if (present(optimizer_placements)) call take(optimizer_placements, config%optimizer_placements)
     end if
     if (status == OSTRAKA_OK) status = c_fsdp_context_create(mesh_handle(mesh), config, self%handle)
     call conclude('context%create', status, ierr, text)
@@ -161,10 +162,10 @@ contains
   contains
 
     subroutine take(placements, address)
-      type(ostraka_placement_t), intent(in), optional, target, contiguous :: placements(:)
+      type(ostraka_placement_t), intent(in), target, contiguous :: placements(:)
       type(c_ptr), intent(inout) :: address
 
-      if (.not. present(placements) .or. status /= OSTRAKA_OK) return
+      if (status /= OSTRAKA_OK) return
       call check_placements_of(mesh, placements, status, text)
       address = c_loc(placements)
     end subroutine
