@@ -249,10 +249,7 @@ TEST(Delay, TypesMicroBatchesSlotsAndFrozenModules) {
 
 // w = 1, g = 1, learning rate 1: an update by two writers would give -1.
 TEST(Delay, OneWriterUpdatesEachByte) {
-  const auto line = make_mesh(), plane = make_plane();
-  for (int number = 0; number <= static_cast<int>(Recipe::zero_1_zero_2); ++number) {
-    const auto recipe = static_cast<Recipe>(number);
-    const auto& mesh = recipe > Recipe::zero_3 ? plane : line;
+  for_all_recipes([](const buffer::MeshPtr& mesh, Recipe recipe) {
     const auto context = FsdpContext::create(mesh, make_config(recipe));
     FsdpModule& module = context->add_module("m");
     module.add_parameter({"w", {1000}, DType::f32, true});
@@ -269,7 +266,7 @@ TEST(Delay, OneWriterUpdatesEachByte) {
     context->finish_backward();
     optimizer->step();
     expect_close(whole_parameter(module, "w"), std::vector<double>(1000, 0), 0, text(recipe));
-  }
+  });
 }
 
 } // namespace

@@ -7,17 +7,6 @@ namespace {
 
 using layout::ReduceOp;
 
-/// Calls body(mesh, recipe) for all recipes on a mesh that fits.
-template <class Body>
-void for_all_recipes(Body&& body) {
-  const auto line = make_mesh(), plane = make_plane();
-  for (int number = 0; number <= static_cast<int>(Recipe::zero_1_zero_2); ++number) {
-    const auto recipe = static_cast<Recipe>(number);
-    SCOPED_TRACE(text(recipe));
-    body(recipe > Recipe::zero_3 ? plane : line, recipe);
-  }
-}
-
 TEST(FusedUpdate, ParityWithPlainTraining) {
   for_all_recipes([](const buffer::MeshPtr& mesh, Recipe recipe) {
     for (const bool is_adamw : {false, true})

@@ -140,6 +140,18 @@ TEST(GradientSlots, ReserveGrowsTheArenaOnce) {
   }
 }
 
+// Modules around others keep their slots meanwhile, so a small ring needs room for all of them.
+TEST(GradientSlots, ReserveHasRoomForAllThatAreBoundAtOnce) {
+  const auto arena = memory::make_host_arena();
+  GradientSlots slots(arena, 2);
+  slots.reserve(256, 5, 4);
+  EXPECT_EQ(arena->reserved(), 256 * 4);
+  const int growths = arena->growths();
+  for (int slot = 0; slot < 4; ++slot)
+    slots.acquire();
+  EXPECT_EQ(arena->growths(), growths);
+}
+
 TEST(GradientSlots, ReserveKeepsTheLargest) {
   Ring ring(1);
   ring.slots.reserve(1024, 1);

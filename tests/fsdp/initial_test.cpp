@@ -73,10 +73,8 @@ TEST(InitialWeights, FromOneRankWithMistakes) {
 
 // A tensor that one rank has all of: there is nothing to compare, since no other rank has any of it.
 TEST(InitialWeights, OfATensorThatIsNotCut) {
-  const auto line = make_mesh(), plane = make_plane();
-  for (int number = 0; number <= static_cast<int>(Recipe::zero_1_zero_2); ++number) {
-    const auto recipe = static_cast<Recipe>(number);
-    const auto context = FsdpContext::create(recipe > Recipe::zero_3 ? plane : line, make_config(recipe));
+  for_all_recipes([](const buffer::MeshPtr& mesh, Recipe recipe) {
+    const auto context = FsdpContext::create(mesh, make_config(recipe));
     FsdpModule& module = context->add_module("m");
     module.add_parameter({"bias", {4}, DType::f64, true});
     module.add_parameter({"weight", {1000}, DType::f64, true});
@@ -87,9 +85,9 @@ TEST(InitialWeights, OfATensorThatIsNotCut) {
           static_cast<double*>(out)[i] = static_cast<double>(first + i);
       });
     context->finalize();
-    EXPECT_EQ(whole_parameter(module, "bias"), numbers(4, 0)) << text(recipe);
-    EXPECT_EQ(whole_parameter(module, "weight"), numbers(1000, 0)) << text(recipe);
-  }
+    EXPECT_EQ(whole_parameter(module, "bias"), numbers(4, 0));
+    EXPECT_EQ(whole_parameter(module, "weight"), numbers(1000, 0));
+  });
 }
 
 // Owners of the same part that fill in other values, where the recipe keeps replicas of main weights.

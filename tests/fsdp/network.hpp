@@ -37,6 +37,17 @@ inline buffer::MeshPtr make_plane() {
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {outer, ranks / outer});
 }
 
+/// Calls body(mesh, recipe) for all recipes, each on a mesh that fits.
+template <class Body>
+void for_all_recipes(Body&& body) {
+  const auto line = make_mesh(), plane = make_plane();
+  for (int number = 0; number <= static_cast<int>(Recipe::zero_1_zero_2); ++number) {
+    const auto recipe = static_cast<Recipe>(number);
+    SCOPED_TRACE("recipe " + std::to_string(number));
+    body(recipe > Recipe::zero_3 ? plane : line, recipe);
+  }
+}
+
 /// Ranks in a row that stand on one node, as the environment says; tests run on one machine.
 inline int ranks_per_node() {
   const char* pieces = std::getenv("OSTRAKA_RANKS_PER_NODE");

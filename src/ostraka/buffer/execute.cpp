@@ -203,6 +203,12 @@ void accumulate(double factor, const DBuffer& from, const DBuffer& to, runtime::
   });
 }
 
+void scale(double factor, const DBuffer& data, runtime::Stream& stream) {
+  stream.launch("scale", [=](const runtime::Execution& execution) {
+    kernels::scale(execution, factor, data.dtype(), data.data(), data.numel());
+  });
+}
+
 void fill_zero(const DBuffer& data, runtime::Stream& stream) {
   stream.launch("fill_zero", [data](const runtime::Execution& execution) {
     kernels::fill_zero(execution, data.data(), data.bytes());

@@ -37,6 +37,9 @@ OSTRAKA_API void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& s
 /// Queues `to` += factor * `from` (same layout and range; types may differ).
 OSTRAKA_API void accumulate(double factor, const DBuffer& from, const DBuffer& to, runtime::Stream& stream);
 
+/// Queues `data` = factor * `data`.
+OSTRAKA_API void scale(double factor, const DBuffer& data, runtime::Stream& stream);
+
 /// Queues zeros into the whole local range, or into its padding only.
 OSTRAKA_API void fill_zero(const DBuffer& data, runtime::Stream& stream);
 OSTRAKA_API void clear_padding(const DBuffer& data, runtime::Stream& stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
-#include <ostraka/base/float16.hpp>
+#include <ostraka/base/with_type.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/runtime/kokkos_execution.hpp>
 
@@ -94,36 +94,17 @@ struct Accumulate {
   }
 };
 
-// Calls body with a value of the C++ type that stands for a floating `dtype`.
-template <class Body>
-void with_floating(DType dtype, const char* operation, Body&& body) {
-  switch (dtype) {
-  case DType::f64:
-    return body(double{});
-  case DType::f32:
-    return body(float{});
-  case DType::bf16:
-    return body(bfloat16{});
-  case DType::f16:
-    return body(float16{});
-  default:
-    fail(Status::NOT_SUPPORTED, operation, ": expected a floating type, found ", name(dtype));
-  }
-}
+template <class T>
+struct Scale {
+  double factor;
+  T* data;
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const { data[i] = static_cast<T>(factor * convert<double>(data[i])); }
+};
 
-// The same for any `dtype`.
 template <class Body>
-void with_type(DType dtype, const char* operation, Body&& body) {
-  switch (dtype) {
-  case DType::i64:
-    return body(std::int64_t{});
-  case DType::i32:
-    return body(std::int32_t{});
-  case DType::u8:
-    return body(std::uint8_t{});
-  default:
-    return with_floating(dtype, operation, body);
-  }
+void for_floating(DType dtype, const char* operation, Body&& body) {
+  with_floating(dtype, body,
+                [&] { fail(Status::NOT_SUPPORTED, operation, ": expected a floating type, found ", name(dtype)); });
 }
 
 // Bytes move in words of eight where addresses allow, which they do for everything that starts at an arena block.
@@ -156,8 +137,8 @@ void cast(const runtime::Execution& execution, const void* from, DType from_dtyp
           std::int64_t count) {
   if (from_dtype == to_dtype)
     return copy(execution, from, to, count * size_of(to_dtype));
-  with_type(from_dtype, "cast", [&](auto source) {
-    with_type(to_dtype, "cast", [&](auto target) {
+  with_type(from_dtype, [&](auto source) {
+    with_type(to_dtype, [&](auto target) {
       using From = decltype(source);
       using To = decltype(target);
       runtime::parallel_for("ostraka::cast", execution, count,
@@ -168,13 +149,20 @@ void cast(const runtime::Execution& execution, const void* from, DType from_dtyp
 
 void accumulate(const runtime::Execution& execution, double factor, const void* from, DType from_dtype, void* to,
                 DType to_dtype, std::int64_t count) {
-  with_floating(from_dtype, "accumulate", [&](auto source) {
-    with_floating(to_dtype, "accumulate", [&](auto target) {
+  for_floating(from_dtype, "accumulate", [&](auto source) {
+    for_floating(to_dtype, "accumulate", [&](auto target) {
       using Functor = Accumulate<decltype(source), decltype(target)>;
       runtime::parallel_for("ostraka::accumulate", execution, count,
                             Functor{static_cast<typename Functor::Wide>(factor),
                                     static_cast<const decltype(source)*>(from), static_cast<decltype(target)*>(to)});
     });
+  });
+}
+
+void scale(const runtime::Execution& execution, double factor, DType dtype, void* data, std::int64_t count) {
+  for_floating(dtype, "scale", [&](auto value) {
+    using T = decltype(value);
+    runtime::parallel_for("ostraka::scale", execution, count, Scale<T>{factor, static_cast<T*>(data)});
   });
 }
 

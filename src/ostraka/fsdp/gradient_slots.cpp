@@ -11,7 +11,7 @@ void GradientSlots::reserve(std::int64_t bytes, int needed, int at_once) {
   slots_.clear();
   next_ = 0;
   std::deque<memory::Storage> first_use; // given back at once
-  for (int slot = 0; slot < std::max(std::min(needed, count_), std::min(needed, at_once)); ++slot)
+  for (int slot = 0; slot < std::min(needed, std::max(count_, at_once)); ++slot)
     first_use.emplace_back(arena_, bytes_, memory::Kind::transient);
 }
 

@@ -126,7 +126,7 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
   if (is_last_microbatch && is_reduced_at_the_end())
     reduce_to(accumulated_, main_gradient_, updates);
   if (has_persistent_partial() && gradient_divisor_ != 1)
-    divide_gradient();
+    buffer::scale(1 / gradient_divisor_, main_gradient_, *resources_->reduce);
   has_gradient_ = is_last_microbatch || !is_reduced_at_the_end();
   is_reducing_ = true;
   ++gradient_version_;
@@ -168,32 +168,25 @@ void ParameterGroup::reduce_to(const DBuffer& from, const DBuffer& to, bool upda
     buffer::redistribute(from, to, reduce, resources_->communicators);
 }
 
-void ParameterGroup::divide_gradient() {
-  runtime::Stream& reduce = *resources_->reduce;
-  if (!addend_.is_valid())
-    addend_ = DBuffer(resources_->mesh, main_gradient_.placements(), layout_, main_dtype(),
-                      {resources_->arena, Kind::gradients});
-  buffer::cast(main_gradient_, addend_, reduce);
-  buffer::fill_zero(main_gradient_, reduce);
-  buffer::accumulate(1 / gradient_divisor_, addend_, main_gradient_, reduce);
-}
-
 // The slot of this micro-batch, reduced to the placements of the gradient, into accumulated_.
 void ParameterGroup::add_contribution(bool updates) {
   runtime::Stream& reduce = *resources_->reduce;
-  if (gradient_divisor_ == 1 && !has_contributions_ && gradient_dtype_ == main_dtype()) {
+  if (!has_contributions_ && gradient_dtype_ == main_dtype()) {
     reduce_to(partial_, accumulated_, updates);
+    if (gradient_divisor_ != 1)
+      buffer::scale(1 / gradient_divisor_, accumulated_, reduce);
   } else {
     if (!addend_.is_valid())
       addend_ = DBuffer(resources_->mesh, resources_->placements.gradient, layout_, gradient_dtype_,
                         {resources_->arena, Kind::gradients});
     buffer::redistribute(partial_, addend_, reduce, resources_->communicators);
-    if (!has_contributions_ && gradient_divisor_ != 1)
-      buffer::fill_zero(accumulated_, reduce);
-    if (has_contributions_ || gradient_divisor_ != 1)
-      buffer::accumulate(1 / gradient_divisor_, addend_, accumulated_, reduce);
-    else
+    if (!has_contributions_ && gradient_divisor_ == 1) {
       buffer::cast(addend_, accumulated_, reduce);
+    } else {
+      if (!has_contributions_)
+        buffer::fill_zero(accumulated_, reduce);
+      buffer::accumulate(1 / gradient_divisor_, addend_, accumulated_, reduce); // rounds once
+    }
   }
   has_contributions_ = true;
   resources_->slots.release(*slot_, reduce.record());

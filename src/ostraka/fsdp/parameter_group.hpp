@@ -89,7 +89,6 @@ private:
   void bind_slot();
   void reduce_to(const buffer::DBuffer& from, const buffer::DBuffer& to, bool updates);
   void add_contribution(bool updates);
-  void divide_gradient();
 
   std::shared_ptr<Resources> resources_;
   std::string module_name_;

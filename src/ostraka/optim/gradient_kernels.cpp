@@ -110,13 +110,6 @@ struct Differences : Blocks<T, double> {
   KOKKOS_FUNCTION void join(double& sum, double part) const { sum += part; }
 };
 
-template <class T>
-struct Scale {
-  double factor;
-  T* data;
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const { data[i] = static_cast<T>(factor * data[i]); }
-};
-
 template <class Functor>
 typename Functor::value_type reduce(const char* label, const runtime::Execution& execution, const Functor& functor) {
   typename Functor::value_type result{};
@@ -163,13 +156,6 @@ bool are_finite(const runtime::Execution& execution, DType dtype, const void* da
     result = reduce("ostraka::check_finite", execution, Differences<T>{{static_cast<const T*>(data), count}}) == 0;
   });
   return result;
-}
-
-void scale(const runtime::Execution& execution, double factor, DType dtype, void* data, std::int64_t count) {
-  with_main_type(dtype, "scale_gradients", [&](auto value) {
-    using T = decltype(value);
-    runtime::parallel_for("ostraka::scale_gradients", execution, count, Scale<T>{factor, static_cast<T*>(data)});
-  });
 }
 
 } // namespace ostraka::optim::kernels

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/hash.hpp>
+#include <ostraka/buffer/execute.hpp>
 #include <ostraka/comm/agreement.hpp>
-#include <ostraka/layout/boxes.hpp>
 #include <ostraka/optim/gradients.hpp>
 #include <ostraka/optim/impl/gradient_kernels.hpp>
 #include <ostraka/optim/impl/require_gradient.hpp>
@@ -209,9 +209,7 @@ void scale_gradients(States states, double factor) {
     require_kept_gradient(state, "scale_gradients");
   const auto stream = runtime::make_host_compute_stream();
   for (const NamedState& state : states)
-    stream->launch("scale_gradients", [=, gradient = state.main_gradient](const runtime::Execution& execution) {
-      kernels::scale(execution, factor, gradient.dtype(), gradient.data(), gradient.numel());
-    });
+    buffer::scale(factor, state.main_gradient, *stream);
 }
 
 } // namespace ostraka::optim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
-#include <ostraka/base/float16.hpp>
+#include <ostraka/base/with_type.hpp>
 #include <ostraka/optim/impl/kernels.hpp>
 #include <ostraka/optim/impl/main_type.hpp>
 #include <ostraka/runtime/kokkos_execution.hpp>
@@ -63,18 +63,9 @@ struct UpdateAndCast {
 
 template <class Body>
 void with_model_type(DType dtype, const char* operation, Body&& body) {
-  switch (dtype) {
-  case DType::f64:
-    return body(double{});
-  case DType::f32:
-    return body(float{});
-  case DType::bf16:
-    return body(bfloat16{});
-  case DType::f16:
-    return body(float16{});
-  default:
+  with_floating(dtype, body, [&] {
     fail(Status::TYPE_MISMATCH, operation, ": expected model weights of a floating type, found ", name(dtype));
-  }
+  });
 }
 
 template <class Update>

@@ -27,4 +27,7 @@ void cast(const runtime::Execution& execution, const void* from, DType from_dtyp
 void accumulate(const runtime::Execution& execution, double factor, const void* from, DType from_dtype, void* to,
                 DType to_dtype, std::int64_t count);
 
+/// data = factor * data, in f64, rounded once; floating types only (NOT_SUPPORTED otherwise).
+void scale(const runtime::Execution& execution, double factor, DType dtype, void* data, std::int64_t count);
+
 } // namespace ostraka::buffer::kernels

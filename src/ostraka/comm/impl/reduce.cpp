@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/float16.hpp>
+#include <ostraka/base/with_type.hpp>
 #include <ostraka/comm/impl/reduce.hpp>
 #include <ostraka/comm/impl/sums.hpp>
 #include <ostraka/comm/impl/vectors.hpp>
@@ -179,27 +179,6 @@ void reduce_all(ReduceOp op, std::int64_t divisor, std::span<const std::byte* co
   Reduction<T, R>(op, divisor, sources, outs, is_large).run(count);
 }
 
-// Calls body with a value of the type.
-template <class Body>
-void for_type(DType dtype, Body&& body) {
-  switch (dtype) {
-  case DType::f64:
-    return body(double{});
-  case DType::f32:
-    return body(float{});
-  case DType::bf16:
-    return body(bfloat16{});
-  case DType::f16:
-    return body(float16{});
-  case DType::i64:
-    return body(std::int64_t{});
-  case DType::i32:
-    return body(std::int32_t{});
-  case DType::u8:
-    return body(std::uint8_t{});
-  }
-}
-
 } // namespace
 
 std::int64_t cached_bytes() {
@@ -214,7 +193,7 @@ std::int64_t cached_bytes() {
 void reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::span<std::byte* const> outs,
             std::int64_t count, std::int64_t streams_above) {
   const std::int64_t divisor = op == ReduceOp::mean ? static_cast<std::int64_t>(sources.size()) : 1;
-  for_type(dtype, [&](auto value) {
+  with_type(dtype, [&](auto value) {
     using T = decltype(value);
     reduce_all<T, T>(op, divisor, sources, outs, count, streams_above);
   });
@@ -224,7 +203,7 @@ DType partial_type(DType dtype) { return dtype == DType::bf16 || dtype == DType:
 
 void reduce_partly(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::byte* out,
                    std::int64_t count) {
-  for_type(dtype, [&](auto value) {
+  with_type(dtype, [&](auto value) {
     using T = decltype(value);
     reduce_all<T, Wide<T>>(op, 1, sources, {&out, 1}, count, cached_bytes());
   });
@@ -233,7 +212,7 @@ void reduce_partly(DType dtype, ReduceOp op, std::span<const std::byte* const> s
 void reduce_partial(DType dtype, ReduceOp op, std::span<const std::byte* const> partial,
                     std::span<std::byte* const> outs, std::int64_t count, int ranks) {
   const std::int64_t divisor = op == ReduceOp::mean ? ranks : 1;
-  for_type(dtype, [&](auto value) {
+  with_type(dtype, [&](auto value) {
     using T = decltype(value);
     reduce_all<Wide<T>, T>(op, divisor, partial, outs, count, cached_bytes());
   });

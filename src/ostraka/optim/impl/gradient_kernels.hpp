@@ -29,7 +29,4 @@ double finish(Norm norm, const NormPart& sum);
 /// Whether no element is NaN or infinite.
 bool are_finite(const runtime::Execution& execution, DType dtype, const void* data, std::int64_t count);
 
-/// data = factor * data, in f64, rounded once.
-void scale(const runtime::Execution& execution, double factor, DType dtype, void* data, std::int64_t count);
-
 } // namespace ostraka::optim::kernels
