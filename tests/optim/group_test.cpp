@@ -13,35 +13,6 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double inf = std::numeric_limits<double>::infinity();
 const std::vector<layout::Shape> shapes{{5, 3}, {17}, {}, {0, 4}, {2, 2, 3}, {11}};
 
-TEST(Pattern, Matches) {
-  for (const auto& [pattern, name] : std::vector<std::pair<const char*, const char*>>{{"a.b", "a.b"},
-                                                                                      {"*", ""},
-                                                                                      {"*", "a.b"},
-                                                                                      {"a.*", "a."},
-                                                                                      {"a.*", "a.weight"},
-                                                                                      {"*.bias", "a.b.bias"},
-                                                                                      {"*a*b", "aabab"},
-                                                                                      {"a?c", "abc"},
-                                                                                      {"**", "x"},
-                                                                                      {"*?", "x"},
-                                                                                      {"a*a", "aa"},
-                                                                                      {"*.*.w", "x.y.z.w"}})
-    EXPECT_TRUE(matches(pattern, name)) << pattern << " " << name;
-  for (const auto& [pattern, name] : std::vector<std::pair<const char*, const char*>>{{"", "a"},
-                                                                                      {"a", ""},
-                                                                                      {"a.b", "a.bc"},
-                                                                                      {"a.b", "xa.b"},
-                                                                                      {"a.*", "ab"},
-                                                                                      {"?", ""},
-                                                                                      {"a?c", "ac"},
-                                                                                      {"a*a", "a"},
-                                                                                      {"*?", ""},
-                                                                                      {"*.bias", "bias"},
-                                                                                      {"*a*b", "aba"},
-                                                                                      {"A", "a"}})
-    EXPECT_FALSE(matches(pattern, name)) << pattern << " " << name;
-}
-
 using Values = std::function<Hyperparameters(int state, int tensor)>;
 
 // Three steps of both optimizers on all placements, with groups set by `set`, against scalar arithmetic.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/hash.hpp>
 #include <ostraka/comm/agreement.hpp>
 
 #include <algorithm>
@@ -85,6 +86,19 @@ bool are_equal(Communicator& group, std::int64_t value) {
 void agree_on_value(Communicator& group, std::int64_t value, const std::string& what) {
   expect(are_equal(group, value), Status::RANKS_DISAGREE, what, ": the ", group.size(), " ranks of ", group.name(),
          " differ");
+}
+
+void agree_on_settings(Communicator& group, const std::vector<Setting>& settings, const std::string& where) {
+  Hash hash;
+  for (const Setting& setting : settings)
+    hash.add(setting.value);
+  if (are_equal(group, hash.value()))
+    return;
+  const auto count = static_cast<std::size_t>(largest(group, static_cast<std::int64_t>(settings.size())));
+  for (std::size_t i = 0; i < count; ++i)
+    agree_on_value(group, i < settings.size() ? settings[i].value : -1,
+                   where + (i < settings.size() ? settings[i].what : "one more than here"));
+  fail(Status::RANKS_DISAGREE, where, "their number differs");
 }
 
 std::int64_t largest(Communicator& group, std::int64_t value) {

@@ -27,6 +27,16 @@ OSTRAKA_API bool are_equal(Communicator& group, std::int64_t value);
 /// Throws RANKS_DISAGREE on every rank unless all pass the same number; `what` says what was compared.
 OSTRAKA_API void agree_on_value(Communicator& group, std::int64_t value, const std::string& what);
 
+/// A number that ranks must agree on, and what it is, with what it is here.
+struct Setting {
+  std::string what;
+  std::int64_t value;
+};
+
+/// Throws RANKS_DISAGREE on every rank, `where` and the first setting that differs in the message, unless all ranks
+/// pass the same ones. One comparison where they do.
+OSTRAKA_API void agree_on_settings(Communicator& group, const std::vector<Setting>& settings, const std::string& where);
+
 /// The largest value that a rank passes.
 OSTRAKA_API std::int64_t largest(Communicator& group, std::int64_t value);
 

@@ -25,18 +25,12 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
   validate(config, "context");
 }
 
-// A number that ranks must agree on, and what it is.
-struct Setting {
-  std::string what;
-  std::int64_t value;
-};
-
-std::vector<Setting> settings_of(const ContextConfig& config) {
+std::vector<comm::Setting> settings_of(const ContextConfig& config) {
   const auto number = [](const char* what, std::int64_t value) {
-    return Setting{what + (" (here " + std::to_string(value) + ")"), value};
+    return comm::Setting{what + (" (here " + std::to_string(value) + ")"), value};
   };
   const auto type = [](const char* what, std::optional<DType> dtype) {
-    return Setting{what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
+    return comm::Setting{what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
                    dtype ? static_cast<std::int32_t>(*dtype) : -1};
   };
   Hash placements;
@@ -57,20 +51,6 @@ std::vector<Setting> settings_of(const ContextConfig& config) {
           type("reduction_dtype", config.reduction_dtype)};
 }
 
-// One comparison where all is well; else they are compared one by one, to name the first that differs.
-void agree_on_settings(comm::Communicator& all, const std::vector<Setting>& settings, const std::string& where) {
-  Hash hash;
-  for (const Setting& setting : settings)
-    hash.add(setting.value);
-  if (comm::are_equal(all, hash.value()))
-    return;
-  const auto count = static_cast<std::size_t>(comm::largest(all, static_cast<std::int64_t>(settings.size())));
-  for (std::size_t i = 0; i < count; ++i)
-    comm::agree_on_value(all, i < settings.size() ? settings[i].value : -1,
-                         where + (i < settings.size() ? settings[i].what : "one more than here"));
-  fail(Status::RANKS_DISAGREE, where, "their number differs");
-}
-
 // Of the whole weights: the node's where they rest, else of the ranks of a node that gather together, those on one line
 // of the axis that shards them. Ranks that gather over several axes one after the other have no memory in common.
 std::shared_ptr<comm::SharedMemory> make_shared_memory(const mesh::DeviceMesh& mesh,
@@ -89,7 +69,7 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "context: the mesh is null");
   comm::Communicator& all = *mesh->communicators().all;
   comm::together(all, [&] { check_config(*mesh, config); });
-  agree_on_settings(all, settings_of(config), "context: configuration: ");
+  comm::agree_on_settings(all, settings_of(config), "context: configuration: ");
   return std::shared_ptr<FsdpContext>(new FsdpContext(std::move(mesh), config));
 }
 
@@ -255,7 +235,7 @@ void FsdpContext::check_tensor_names() const {
 }
 
 void FsdpContext::check_modules_agree() {
-  std::vector<Setting> names, settings;
+  std::vector<comm::Setting> names, settings;
   for (const auto& module : modules_) {
     const std::string& name = module->full_name();
     names.push_back({"module " + std::to_string(names.size() + 1) + " (here '" + name + "')",
@@ -265,8 +245,8 @@ void FsdpContext::check_modules_agree() {
     settings.push_back({"gradient divisor of '" + name + "'", Hash().add(module->gradient_divisor_).value()});
   }
   comm::Communicator& all = *resources_->communicators.all;
-  agree_on_settings(all, names, "finalize: names and order of the modules: ");
-  agree_on_settings(all, settings, "finalize: settings: ");
+  comm::agree_on_settings(all, names, "finalize: names and order of the modules: ");
+  comm::agree_on_settings(all, settings, "finalize: settings: ");
 }
 
 // Ranges that several ranks hold must be equal, or the ranks would train different networks.

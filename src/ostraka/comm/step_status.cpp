@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/comm/agreement.hpp>
+#include <ostraka/comm/step_status.hpp>
+
+#include <utility>
+
+namespace ostraka::comm {
+
+void StepStatus::require_usable() const {
+  expect(is_usable(), Status::FAILED, owner_, ": it failed earlier and can only be destroyed: ", terminal_cause_);
+}
+
+bool StepStatus::is_terminal(const Error& error) const {
+  const Status status = error.status();
+  return status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED || have_failed_();
+}
+
+void StepStatus::end(const Error& error) {
+  if (is_usable())
+    terminal_cause_ = error.what();
+}
+
+void StepStatus::record(const Error& error) {
+  if (!failure_) // the first cause is the one to report
+    failure_ = error;
+}
+
+void StepStatus::agree(Communicator& all) {
+  const std::optional<Error> failure = std::exchange(failure_, std::nullopt);
+  agree_on_status(all, failure);
+}
+
+} // namespace ostraka::comm
