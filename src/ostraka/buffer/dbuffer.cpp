@@ -88,7 +88,7 @@ DBuffer DBuffer::empty(MeshPtr mesh, layout::Placements placements, std::vector<
 }
 
 DBuffer DBuffer::from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr mesh, layout::Placements placements,
-                              LayoutPtr layout, DType dtype) {
+                              LayoutPtr layout, DType dtype, std::int64_t byte_offset) {
   expect(storage != nullptr, Status::INVALID_ARGUMENT, "from_storage: the storage is null");
   DBuffer buffer;
   buffer.range_ = checked_range(mesh, placements, layout);
@@ -98,9 +98,11 @@ DBuffer DBuffer::from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr 
   buffer.layout_ = std::move(layout);
   buffer.dtype_ = dtype;
   buffer.storage_ = std::move(storage);
+  buffer.byte_offset_ = byte_offset;
   const std::int64_t needed = multiply(buffer.numel(), size_of(dtype), "from_storage: bytes");
-  expect(buffer.storage_->bytes() >= needed, Status::SHAPE_MISMATCH, "from_storage: expected at least ", needed,
-         " bytes, found ", buffer.storage_->bytes());
+  const std::int64_t found = buffer.storage_->bytes() - byte_offset;
+  expect(byte_offset >= 0 && found >= needed, Status::SHAPE_MISMATCH, "from_storage: expected at least ", needed,
+         " bytes, found ", found, " from byte ", byte_offset, " on");
   return buffer;
 }
 

@@ -64,9 +64,9 @@ public:
   static DBuffer from_local(void* data, std::int64_t count, MeshPtr mesh, layout::Placements placements,
                             LayoutPtr layout, DType dtype, Padding padding = Padding::refuse);
 
-  /// Uses the begin of existing storage, which must have room for the local range; it may be released. No copy.
+  /// Uses existing storage from `byte_offset` on, which must have room for the local range; it may be released. No copy.
   static DBuffer from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr mesh, layout::Placements placements,
-                              LayoutPtr layout, DType dtype);
+                              LayoutPtr layout, DType dtype, std::int64_t byte_offset = 0);
 
   /// Every rank passes all tensors whole (C order, host memory) and keeps its own part. No communication. `layout`
   /// null: a reference layout of `shapes`.

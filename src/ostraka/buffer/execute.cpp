@@ -197,6 +197,13 @@ void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {
   });
 }
 
+void cast_tensor(const DBuffer& from, const DBuffer& to, int index, runtime::Stream& stream) {
+  stream.launch("cast_tensor", [=](const runtime::Execution& execution) {
+    const TensorRange source = from.tensor_range(index), target = to.tensor_range(index);
+    kernels::cast(execution, source.data, from.dtype(), target.data, to.dtype(), target.count);
+  });
+}
+
 void accumulate(double factor, const DBuffer& from, const DBuffer& to, runtime::Stream& stream) {
   stream.launch("accumulate", [=](const runtime::Execution& execution) {
     kernels::accumulate(execution, factor, from.data(), from.dtype(), to.data(), to.dtype(), to.numel());

@@ -34,6 +34,9 @@ OSTRAKA_API void transfer(const DBuffer& from, const DBuffer& to, runtime::Strea
 /// they must not overlap (INVALID_ARGUMENT).
 OSTRAKA_API void cast(const DBuffer& from, const DBuffer& to, runtime::Stream& stream);
 
+/// The same for this rank's elements of tensor `index` only.
+OSTRAKA_API void cast_tensor(const DBuffer& from, const DBuffer& to, int index, runtime::Stream& stream);
+
 /// Queues `to` += factor * `from` (same layout and range; types may differ).
 OSTRAKA_API void accumulate(double factor, const DBuffer& from, const DBuffer& to, runtime::Stream& stream);
 

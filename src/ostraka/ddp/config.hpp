@@ -28,7 +28,6 @@ struct Config : BucketOptions {
   bool overlap_grad_reduce = true;   ///< buckets are reduced as soon as their gradients are there; else there is one
   bool overlap_param_gather = false; ///< with a sharded optimizer: gathers run ahead of use; else within its step
   int uses = 1;                      ///< contributions of each parameter in a backward pass, >= 0, or uses_auto
-  bool broadcast = false;            ///< finalize copies weights from rank 0 instead of comparing them
   /// Of main weights and optimizer state: f64 or f32; none: f64 for weights of f64, else f32.
   std::optional<DType> main_dtype;
   /// In which gradients are kept and reduced: f64, f32 or bf16, which is summed in f32 and rounded once; none: f64 for

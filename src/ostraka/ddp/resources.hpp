@@ -28,7 +28,6 @@ struct Resources {
   std::shared_ptr<runtime::Stream> gather;
   std::shared_ptr<runtime::Stream> reduce;
   std::unique_ptr<comm::StepStatus> status;
-  bool is_open = true; ///< false once the owner is destroyed
 };
 
 } // namespace ostraka::ddp

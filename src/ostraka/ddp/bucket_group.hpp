@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buckets that are reduced and gathered together, and how far that is.
+#pragma once
+
+#include <ostraka/ddp/bucket.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace ostraka::ddp {
+
+struct BucketGroup {
+  enum class Gradients {
+    open,     ///< contributions are taken
+    reducing, ///< in flight
+    reduced,
+  };
+  enum class WeightState {
+    whole,     ///< weights can be read
+    stale,     ///< the optimizer has changed this rank's part
+    gathering, ///< in flight
+  };
+
+  std::vector<std::shared_ptr<Bucket>> buckets;
+  Gradients gradients = Gradients::open;
+  WeightState weights = WeightState::whole;
+};
+
+} // namespace ostraka::ddp
