@@ -16,8 +16,11 @@ bool StepStatus::is_terminal(const Error& error) const {
 }
 
 void StepStatus::end(const Error& error) {
-  if (is_usable())
-    terminal_cause_ = error.what();
+  if (!is_usable())
+    return;
+  terminal_cause_ = error.what();
+  if (tell_peers_ && error.status() != Status::TIME_OUT) // peers run into that by themselves
+    tell_peers_(terminal_cause_);
 }
 
 void StepStatus::record(const Error& error) {
@@ -25,9 +28,9 @@ void StepStatus::record(const Error& error) {
     failure_ = error;
 }
 
-void StepStatus::agree(Communicator& all) {
+bool StepStatus::agree(Communicator& all, std::int64_t value) {
   const std::optional<Error> failure = std::exchange(failure_, std::nullopt);
-  agree_on_status(all, failure);
+  return agree_on_status(all, failure, value);
 }
 
 } // namespace ostraka::comm

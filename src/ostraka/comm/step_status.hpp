@@ -7,6 +7,7 @@
 #include <ostraka/base/export.hpp>
 #include <ostraka/comm/communicator.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,9 +16,11 @@ namespace ostraka::comm {
 
 class OSTRAKA_API StepStatus {
 public:
-  /// `owner` starts messages ("context"). `have_failed` says whether communicators cannot be used any more.
-  StepStatus(std::string owner, std::function<bool()> have_failed)
-      : owner_(std::move(owner)), have_failed_(std::move(have_failed)) {}
+  /// `owner` starts messages ("context"). `have_failed` says whether communicators cannot be used any more;
+  /// `tell_peers` is called with what ended this rank, unless its peers find out by themselves.
+  StepStatus(std::string owner, std::function<bool()> have_failed,
+             std::function<void(const std::string&)> tell_peers = nullptr)
+      : owner_(std::move(owner)), have_failed_(std::move(have_failed)), tell_peers_(std::move(tell_peers)) {}
 
   /// Throws FAILED with the first cause once nothing but destruction is possible.
   void require_usable() const;
@@ -30,8 +33,9 @@ public:
   /// Keeps a failure of this rank; the first one counts.
   void record(const Error& error);
   bool has_failed() const { return failure_.has_value(); }
-  /// The end of a step: throws the failure of the lowest rank that has one, on every rank. Collective.
-  void agree(Communicator& all);
+  /// The end of a step: throws the failure of the lowest rank that has one, on every rank, or says whether all ranks
+  /// passed the same `value`. Collective.
+  bool agree(Communicator& all, std::int64_t value = 0);
 
   /// Runs an operation that communicates; a failure of the communication itself is the end.
   template <class Body>
@@ -43,6 +47,7 @@ public:
 private:
   std::string owner_;
   std::function<bool()> have_failed_;
+  std::function<void(const std::string&)> tell_peers_;
   std::optional<Error> failure_;
   std::string terminal_cause_;
 };

@@ -31,7 +31,7 @@ std::vector<comm::Setting> settings_of(const ContextConfig& config) {
   };
   const auto type = [](const char* what, std::optional<DType> dtype) {
     return comm::Setting{what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
-                   dtype ? static_cast<std::int32_t>(*dtype) : -1};
+                         dtype ? static_cast<std::int32_t>(*dtype) : -1};
   };
   Hash placements;
   if (config.placements)
@@ -73,7 +73,17 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
   return std::shared_ptr<FsdpContext>(new FsdpContext(std::move(mesh), config));
 }
 
-FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
+FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config)
+    : status_(
+          "context",
+          [this] {
+            const comm::SharedMemory* shared = resources_->shared.get();
+            return resources_->communicators.have_failed() || (shared != nullptr && shared->has_failed());
+          },
+          [this](const std::string& cause) {
+            if (resources_->shared != nullptr)
+              resources_->shared->tell_peers(cause);
+          }) {
   mesh::Communicators communicators = mesh->make_communicators("fsdp context");
   RecipePlacements placements = placements_of(config, mesh->dims());
   const bool rests_whole = mesh->shares_nodes() && mesh->nodes_hold_all_parts(placements.parameter);
@@ -94,7 +104,7 @@ FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config) {
 
 FsdpContext::~FsdpContext() {
   try {
-    if (terminal_cause_.empty()) {
+    if (status_.is_usable()) {
       for (auto& module : modules_)
         module->reshard_groups(); // waits for gathers in flight
       resources_->compute->wait(resources_->reduce->record());
@@ -129,9 +139,9 @@ const FsdpModule* FsdpContext::owner_of(const std::string& parameter) const {
 }
 
 void FsdpContext::finalize() {
-  require_usable();
+  status_.require_usable();
   expect(!is_finalized_, Status::INVALID_STATE, "finalize: the context is finalised already"); // as on all ranks
-  communicate([&] {
+  status_.communicate([&] {
     comm::together(*resources_->communicators.all, [&] {
       for (const auto& module : modules_)
         expect(module->is_built() || !module->needs_build_, Status::INVALID_STATE, "finalize: module '",
@@ -142,7 +152,7 @@ void FsdpContext::finalize() {
     check_or_broadcast_replicas();
   });
   expect_first_orders();
-  communicate([&] { comm::together(*resources_->communicators.all, [&] { reserve(); }); });
+  status_.communicate([&] { comm::together(*resources_->communicators.all, [&] { reserve(); }); });
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
       group->weights().end_setup();
@@ -324,20 +334,15 @@ MemoryReport FsdpContext::node_memory() {
   std::array<std::int64_t, members.size()> sums;
   for (std::size_t i = 0; i < sums.size(); ++i)
     sums[i] = report.*members[i];
-  communicate([&] { comm::sum_by_key(*resources_->communicators.all, resources_->mesh->node(), sums); });
+  status_.communicate([&] { comm::sum_by_key(*resources_->communicators.all, resources_->mesh->node(), sums); });
   for (std::size_t i = 0; i < sums.size(); ++i)
     report.*members[i] = sums[i];
   return report;
 }
 
 void FsdpContext::require_finalized(const std::string& operation) const {
-  require_usable();
+  status_.require_usable();
   expect(is_finalized_, Status::INVALID_STATE, operation, ": finalize the context first");
-}
-
-void FsdpContext::require_usable() const {
-  expect(terminal_cause_.empty(), Status::FAILED,
-         "context: it failed earlier and can only be destroyed: ", terminal_cause_);
 }
 
 } // namespace ostraka::fsdp

@@ -6,6 +6,7 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/export.hpp>
 #include <ostraka/buffer/named_state.hpp>
+#include <ostraka/comm/step_status.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
 #include <ostraka/fsdp/module_tree.hpp>
 #include <ostraka/fsdp/resources.hpp>
@@ -66,7 +67,7 @@ public:
   /// (with zero gradients) in what the other ranks still do, as far as the order of the last step, or of add_module,
   /// tells; what was done without hooks (unshard, reduce_gradients) is not known. Local.
   void fail_step(const std::string& message);
-  bool has_failed_step() const { return step_failure_.has_value(); }
+  bool has_failed_step() const { return status_.has_failed(); }
 
   /// Whether the next backward pass is the last of its optimizer step (the default). Equal on all ranks. Local.
   void set_last_microbatch(bool is_last);
@@ -97,7 +98,6 @@ private:
 
   FsdpContext(buffer::MeshPtr mesh, ContextConfig config);
   void require_finalized(const std::string& operation) const;
-  void require_usable() const;
   FsdpModule& add_module(std::string name, FsdpModule* parent);
   // The module that has a parameter of this name, full or not; null when there is none.
   const FsdpModule* owner_of(const std::string& parameter) const;
@@ -108,7 +108,6 @@ private:
   void check_equal_parts(const ParameterGroup& group);
   void check_tensor_names() const;
   void expect_first_orders();
-  void record_failure(const Error& error);
   void prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget);
   bool has_gone_backward() const;
   void check_uses();
@@ -126,22 +125,6 @@ private:
   [[noreturn]] void end_between_steps(const Error& error);
   void reserve_gathers(const std::vector<Event>& events, Hook begin);
   void end_pass(bool failed);
-  void end_for_good(const Error& error);
-
-  // Whether nothing can be communicated any more after `error`.
-  bool is_terminal(const Error& error) const {
-    const Status status = error.status();
-    return status == Status::TIME_OUT || status == Status::COMMUNICATION || status == Status::FAILED ||
-           resources_->communicators.have_failed() ||
-           (resources_->shared != nullptr && resources_->shared->has_failed());
-  }
-
-  // Runs an operation that communicates; a failure of the communication itself ends the context.
-  template <class Body>
-  void communicate(Body&& body);
-  // A failure that leaves the context usable is the step's.
-  template <class Body>
-  void attempt(Body&& body);
 
   std::shared_ptr<Resources> resources_;
   std::vector<std::unique_ptr<FsdpModule>> modules_;
@@ -151,38 +134,12 @@ private:
   Pass backward_{Hook::pre_backward};
   Journal journal_;
   std::vector<FsdpModule*> open_modules_; ///< in their forward or backward phase, the last one opened last
-  std::optional<Error> step_failure_;     ///< of this rank, reported by finish_backward
-  std::string terminal_cause_;            ///< why nothing but destruction is possible any more
+  comm::StepStatus status_;               ///< of this rank, agreed on by finish_backward
   bool is_finalized_ = false;
   bool is_backward_ = false; ///< the backward pass of this micro-batch has begun
   bool is_last_microbatch_ = true;
   bool is_in_inference_ = false;
   bool is_draining_ = false;
 };
-
-template <class Body>
-void FsdpContext::attempt(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    if (is_terminal(error))
-      throw; // the others find out by themselves
-    record_failure(error);
-  } catch (const std::exception& error) {
-    record_failure(Error(Status::INTERNAL, error.what()));
-  }
-}
-
-template <class Body>
-void FsdpContext::communicate(Body&& body) {
-  require_usable();
-  try {
-    body();
-  } catch (const Error& error) {
-    if (is_terminal(error))
-      end_for_good(error);
-    throw;
-  }
-}
 
 } // namespace ostraka::fsdp

@@ -19,7 +19,7 @@ void FsdpModule::pre_forward() {
   require_phase(Phase::resting, "pre_forward");
   check_published("pre_forward");
   if (!context_.is_in_inference_)
-    context_.communicate([&] {
+    context_.status_.communicate([&] {
       unshard_groups();
       wait_unsharded();
       record(Hook::pre_forward);
@@ -42,7 +42,7 @@ void FsdpModule::post_forward() {
     return;
   record(Hook::post_forward);
   if (!is_pinned_)
-    context_.communicate([&] { reshard_groups(); });
+    context_.status_.communicate([&] { reshard_groups(); });
 }
 
 // The weights stay for the backward pass that follows, and nothing is gathered ahead: who comes next may be done.
@@ -56,7 +56,7 @@ void FsdpModule::begin_recomputation() {
       "pass of each micro-batch");
   if (phase_ != Phase::backward) {
     require_phase(Phase::resting, "pre_forward");
-    context_.communicate([&] {
+    context_.status_.communicate([&] {
       unshard_groups();
       wait_unsharded();
       record(Hook::pre_forward);
@@ -84,7 +84,7 @@ void FsdpModule::pre_backward() {
          "': it has no forward pass to go back through (", forward_uses_, " forward and ", backward_uses_,
          " backward passes since the last finish_backward)");
   check_can_accumulate();
-  context_.communicate([&] {
+  context_.status_.communicate([&] {
     unshard_groups();
     wait_unsharded();
     context_.is_backward_ = true;
@@ -103,7 +103,7 @@ void FsdpModule::post_backward() {
   close();
   ++backward_uses_;
   record(Hook::post_backward);
-  context_.communicate([&] {
+  context_.status_.communicate([&] {
     if (!is_pinned_)
       reshard_groups();
     if (!is_owed())
@@ -131,7 +131,7 @@ void FsdpModule::unshard(Ahead ahead) {
          "unshard of module '", full_name_, "': expected ahead none (0), forward (1) or backward (2), found ",
          static_cast<std::int32_t>(ahead));
   check_published("unshard");
-  context_.communicate([&] {
+  context_.status_.communicate([&] {
     unshard_groups();
     wait_unsharded();
     if (context_.is_in_inference_)
@@ -155,7 +155,7 @@ void FsdpModule::reshard() {
     return;
   record(Hook::reshard);
   if (phase_ == Phase::resting)
-    context_.communicate([&] { reshard_groups(); });
+    context_.status_.communicate([&] { reshard_groups(); });
 }
 
 void FsdpModule::reduce_gradients() {
@@ -171,7 +171,7 @@ void FsdpModule::reduce_gradients() {
     return;
   ++reductions_;
   record(Hook::reduce_gradients);
-  context_.communicate([&] { complete_gradients("reduce_gradients"); });
+  context_.status_.communicate([&] { complete_gradients("reduce_gradients"); });
 }
 
 // --- inside
@@ -204,7 +204,7 @@ void FsdpModule::wait_unsharded() {
 void FsdpModule::reshard_groups() {
   for (const auto& group : groups_) {
     if (group->weights().were_written())
-      context_.record_failure(Error(Status::INVALID_STATE, "weights of '" + group->full_name(0) +
+      context_.status_.record(Error(Status::INVALID_STATE, "weights of '" + group->full_name(0) +
                                                                "' and its like were written while module '" +
                                                                full_name_ + "' was in use; they are read-only"));
     group->weights().reshard();
@@ -220,7 +220,7 @@ void FsdpModule::complete_gradients(const char* operation) {
       continue;
     const auto missing = group->missing_gradients();
     if (!missing.empty() && !may_miss)
-      context_.record_failure(Error(Status::INVALID_STATE, std::string(operation) + " of module '" + full_name_ +
+      context_.status_.record(Error(Status::INVALID_STATE, std::string(operation) + " of module '" + full_name_ +
                                                                "': parameter '" + missing.front() +
                                                                "' got no gradient; ask for it and write it, or "
                                                                "declare the parameter frozen"));

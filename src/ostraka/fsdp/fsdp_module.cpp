@@ -136,7 +136,7 @@ void FsdpModule::set_precision(const Precision& precision) {
 void FsdpModule::build() {
   expect(!is_built_, Status::INVALID_STATE, "module '", full_name_, "': build was called twice");
   check_not_finalized("build");
-  context_.communicate([&] {
+  context_.status_.communicate([&] {
     comm::Communicator& all = *context_.resources_->communicators.all;
     check_ranks_agree();
     std::vector<std::vector<ParameterSpec>> grouped;
@@ -156,7 +156,7 @@ void FsdpModule::build() {
       declared_.clear();
       ties_.clear();
       groups.clear();
-      if (!context_.is_terminal(error)) // together: nobody builds again in memory that others give back
+      if (!context_.status_.is_terminal(error)) // together: nobody builds again in memory that others give back
         comm::together(all, [&] { give_back_free_memory(*context_.resources_); });
       throw;
     }
@@ -182,12 +182,12 @@ std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec
   };
   group->check_not_in_use = [this, require_open] {
     require_open();
-    context_.require_usable();
+    context_.status_.require_usable();
     check_not_in_use("update");
   };
   group->communicate = [this, require_open](const std::function<void()>& body) {
     require_open();
-    context_.communicate(body);
+    context_.status_.communicate(body);
   };
   return group;
 }
@@ -206,12 +206,12 @@ void FsdpModule::set_parameter(const std::string& parameter, const void* data, s
   check_not_in_use("set_parameter");
   check_published("set_parameter");
   check_values(place, count, dtype, "set_parameter");
-  context_.communicate([&] { place.group->weights().set(place.index, data, count, dtype); });
+  context_.status_.communicate([&] { place.group->weights().set(place.index, data, count, dtype); });
 }
 
 void FsdpModule::set_from_root(const std::string& parameter, const void* data, std::int64_t count, DType dtype,
                                int root) {
-  context_.communicate([&] {
+  context_.status_.communicate([&] {
     comm::Communicator& all = *context_.resources_->communicators.all;
     std::shared_ptr<memory::Storage> values;
     std::optional<Place> place;
@@ -242,7 +242,7 @@ void FsdpModule::initialise(const std::string& parameter, const Fill& fill) {
   check_published("initialise");
   expect(fill != nullptr, Status::INVALID_ARGUMENT, "initialise of '", place.group->full_name(place.index),
          "': the function is empty");
-  context_.communicate([&] { place.group->weights().initialise(place.index, fill); });
+  context_.status_.communicate([&] { place.group->weights().initialise(place.index, fill); });
 }
 
 // --- access
@@ -269,7 +269,7 @@ FsdpModule::Gradient FsdpModule::gradient(const std::string& parameter, DType dt
   if (is_unhooked)
     check_can_accumulate(); // as pre_backward does
   ParameterGroup::Gradient place{};
-  context_.communicate([&, group = group, index = index] { place = group->gradient(index); });
+  context_.status_.communicate([&, group = group, index = index] { place = group->gradient(index); });
   writes_unhooked_ = writes_unhooked_ || is_unhooked;
   return {place.data, place.accumulate ? 1.0 : 0.0};
 }

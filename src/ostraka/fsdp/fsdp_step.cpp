@@ -28,20 +28,19 @@ void FsdpContext::finish_backward() {
   require_finalized("finish_backward");
   expect(!is_in_inference_, Status::INVALID_STATE,
          "finish_backward: not allowed between begin_inference and end_inference");
-  communicate([&] {
+  status_.communicate([&] {
     check_uses();
     is_draining_ = true;
-    attempt([&] { drain_step(); });
-    attempt([&] { resources_->compute->wait(resources_->reduce->record()); }); // peers read the slots until then
+    status_.attempt([&] { drain_step(); });
+    status_.attempt(
+        [&] { resources_->compute->wait(resources_->reduce->record()); }); // peers read the slots until then
     is_draining_ = false;
-    std::optional<Error> failure = std::move(step_failure_);
-    step_failure_.reset();
     const Hash order = Hash().add(journal_.hash()).add(has_gone_backward() && is_last_microbatch_);
     bool is_same_order = true;
     try {
-      is_same_order = comm::agree_on_status(*resources_->communicators.all, failure, order.value());
+      is_same_order = status_.agree(*resources_->communicators.all, order.value());
     } catch (const Error& error) {
-      if (!is_terminal(error)) {
+      if (!status_.is_terminal(error)) {
         if (is_last_microbatch_ && updates_while_reducing())
           end_between_steps(error);
         end_pass(true);
@@ -68,7 +67,7 @@ void FsdpContext::end_between_steps(const Error& error) {
   const Error last(error.status(), std::string(error.what()) +
                                        "; weights were updated while gradients were reduced (fuse_with_reduction) and "
                                        "are between two steps, so that the context can only be destroyed");
-  end_for_good(last);
+  status_.end(last);
   throw last;
 }
 
@@ -95,7 +94,7 @@ void FsdpContext::throw_different_orders() {
     comm::agree_on_status(all, difference);
     fail(Status::RANKS_DISAGREE, what, ", or called set_last_microbatch with different values");
   } catch (const Error& error) {
-    end_for_good(error);
+    status_.end(error);
     throw;
   }
 }
@@ -118,7 +117,7 @@ bool FsdpContext::has_gone_backward() const {
 void FsdpContext::check_uses() {
   const bool is_training = has_gone_backward();
   const auto record = [&](const FsdpModule& module, const std::string& text) {
-    record_failure(Error(Status::INVALID_STATE, "finish_backward: module '" + module.full_name() + "' " + text));
+    status_.record(Error(Status::INVALID_STATE, "finish_backward: module '" + module.full_name() + "' " + text));
   };
   for (const auto& module : modules_) {
     const int forward = module->forward_uses_, backward = module->backward_uses_;
@@ -143,7 +142,7 @@ void FsdpContext::check_uses() {
 // Does what this rank still owes the others: hooks without arithmetic after a failure, reductions of modules whose uses
 // did not all go backward, and of those that nobody used.
 void FsdpContext::drain_step() {
-  if (step_failure_) {
+  if (status_.has_failed()) {
     for (const auto& module : modules_)
       for (const auto& group : module->groups())
         group->zero_grad(); // nothing of this step counts, and nothing may refuse the hooks below
@@ -232,7 +231,7 @@ void FsdpContext::contribute_zeros() {
       try {
         module->check_can_accumulate();
       } catch (const Error& error) { // others may have failed and dropped their gradients: take part all the same
-        record_failure(error);
+        status_.record(error);
         for (const auto& group : module->groups())
           group->zero_grad();
       }
@@ -269,28 +268,17 @@ void FsdpContext::skip_microbatch() {
   expect(!is_backward_ && !forward_.has_started() && open_modules_.empty() && !has_gone_backward(),
          Status::INVALID_STATE,
          "skip_microbatch: hooks of this micro-batch have run; skip the others one by one, or call finish_backward");
-  communicate([&] {
+  status_.communicate([&] {
     is_draining_ = true; // gradients may be missing
-    attempt([&] { drain_passes(); });
+    status_.attempt([&] { drain_passes(); });
     is_draining_ = false;
   });
   finish_backward();
 }
 
-void FsdpContext::end_for_good(const Error& error) {
-  terminal_cause_ = error.what();
-  if (resources_->shared != nullptr && error.status() != Status::TIME_OUT) // peers run into that by themselves
-    resources_->shared->tell_peers(terminal_cause_);
-}
-
 void FsdpContext::fail_step(const std::string& message) {
   require_finalized("fail_step");
-  record_failure(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
-}
-
-void FsdpContext::record_failure(const Error& error) {
-  if (!step_failure_) // the first cause is the one to report
-    step_failure_ = error;
+  status_.record(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
 }
 
 void FsdpContext::prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget) {
@@ -313,7 +301,7 @@ void FsdpContext::zero_grad() {
   for (const auto& module : modules_)
     for (const auto& group : module->groups()) {
       if (group->is_updated()) // while gradients were reduced
-        communicate([&] { group->publish(true); });
+        status_.communicate([&] { group->publish(true); });
       group->zero_grad();
     }
 }
@@ -327,7 +315,7 @@ void FsdpContext::begin_inference() {
     module->require_phase(FsdpModule::Phase::resting, "begin_inference");
     module->check_published("begin_inference");
   }
-  communicate([&] {
+  status_.communicate([&] {
     for (const auto& module : modules_)
       module->unshard_groups();
     for (const auto& module : modules_)
@@ -339,7 +327,7 @@ void FsdpContext::begin_inference() {
 void FsdpContext::end_inference() {
   expect(is_in_inference_, Status::INVALID_STATE, "end_inference: begin_inference was not called");
   is_in_inference_ = false;
-  communicate([&] {
+  status_.communicate([&] {
     for (const auto& module : modules_) {
       module->phase_ = FsdpModule::Phase::resting; // a pass that was broken off is over
       open_modules_.clear();
