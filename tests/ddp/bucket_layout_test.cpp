@@ -250,6 +250,33 @@ TEST(Buffers, AreGroupedByTypesAndExperts) {
   EXPECT_EQ(to_string(buffers[4].key), "expert f32 parameters with f32 gradients");
 }
 
+// Spec 7, items 4 and 6: any number of shards cuts every bucket evenly, and shards may be padding only.
+TEST(PackedSharded, OddNumbersOfShards) {
+  for (const int shards : {3, 5, 7, 9, 11, 13, 31, 127, 129, 1000}) {
+    const Specs specs = tens(true);
+    const BufferLayout buffer = plan_one(specs, sharded(20000), shards);
+    EXPECT_EQ(bucket_counts(buffer), (Counts{6, 6, 6, 2}));
+    for (std::size_t b = 0; b < buffer.buckets.size(); ++b) {
+      const BucketLayout& bucket = buffer.buckets[b];
+      EXPECT_EQ(bucket.range.size() % shards, 0);
+      EXPECT_EQ(bucket.range.end % 128, 0);
+      EXPECT_LT(bucket.range.size() - bucket.numel_unpadded, std::int64_t{128} * shards);
+      EXPECT_EQ(layout_of(buffer, static_cast<int>(b), specs).segment_size() * shards, bucket.range.size());
+    }
+  }
+}
+
+TEST(PackedSharded, ShardsOfPaddingOnly) {
+  const Specs specs = specs_of({{3}});
+  const layout::GlobalLayout bucket = layout_of(plan_one(specs, sharded(), 8), 0, specs);
+  EXPECT_EQ(bucket.size(), 128);
+  EXPECT_EQ(bucket.owners(0).first, 0);
+  EXPECT_EQ(bucket.owners(0).last, 0);
+  EXPECT_EQ(bucket.gaps(bucket.segment_range(0)), (Ranges{{3, 16}}));
+  for (int shard = 1; shard < 8; ++shard)
+    EXPECT_EQ(bucket.gaps(bucket.segment_range(shard)), (Ranges{bucket.segment_range(shard)}));
+}
+
 TEST(Buffers, OfNothing) {
   EXPECT_TRUE(plan_all({}, unsharded()).empty());
   Specs frozen = specs_of({{3}});

@@ -38,6 +38,16 @@ TEST(BucketOptionsOf, NumBuckets) {
   }
 }
 
+TEST(BucketOptionsOf, NumBucketsOfSmallParameters) {
+  BucketOptions options;
+  options.num_buckets = 3;
+  EXPECT_EQ(bucket_counts(plan(std::vector<Shape>(10, Shape{1}), options)), (Counts{4, 4, 2})); // not 3, 3, 3, 1
+  for (const bool is_sharded : {false, true}) {                                                 // nothing to cut
+    options.sharded_optimizer = is_sharded;
+    EXPECT_EQ(bucket_counts(plan(std::vector<Shape>(4, Shape{0}), options, 2)), (Counts{4}));
+  }
+}
+
 TEST(BucketOptionsOf, AreChecked) {
   const auto refused = [](BucketOptions options, std::initializer_list<std::string> parts) {
     ostraka::test::expect_error(

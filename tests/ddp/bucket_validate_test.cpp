@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers that somebody else laid out: what is taken, and what is refused by name.
 #include "ddp/buckets.hpp"
+#include "layout/layout_test.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace ostraka::ddp::test {
@@ -116,7 +118,7 @@ TEST_F(Given, Buckets) {
   buffers[0].buckets[1].range = {126, 256};
   refused({"bucket 1", "begins at 128"});
   buffers[0].buckets[1].range.end = 100;
-  refused({"bucket 1", "[128, 100)"});
+  refused({"bucket 1", "begins at 128", "[128, 100)"});
   buffers[0].buckets.pop_back();
   refused({"parameter 'a' is in no bucket"});
   buffers[0].buckets.clear();
@@ -155,6 +157,100 @@ TEST_F(Given, Sizes) {
   gradients.push_back(DType::f32);
   dense.shards = 3;
   ostraka::test::expect_error(Status::INVALID_ARGUMENT, [&] { check(); }, {"validate", "dense", "divide"});
+}
+
+using layout::test::naive_numel;
+using layout::test::Random;
+
+// What a legal buffer is, element by element.
+bool is_legal(const BufferLayout& buffer, const Specs& specs, int shards) {
+  std::vector<int> holders(4096, 0);
+  std::int64_t end = 0;
+  std::size_t next = 0;
+  bool good = buffer.shards == shards;
+  for (const BucketLayout& bucket : buffer.buckets) {
+    std::int64_t payload = 0;
+    good = good && bucket.range.begin == end && bucket.range.size() >= 0 && bucket.range.size() % shards == 0;
+    good = good && !bucket.parameters.empty();
+    for (const int position : bucket.parameters) {
+      if (!good || next >= buffer.ranges.size() || position != static_cast<int>(next))
+        return false;
+      const Range range = buffer.ranges[next];
+      const Shape& shape = specs[static_cast<std::size_t>(buffer.parameters[next++])].shape;
+      if (range.begin < bucket.range.begin || range.end > bucket.range.end || range.size() != naive_numel(shape))
+        return false;
+      payload += range.size();
+      for (std::int64_t e = range.begin; e < range.end; ++e)
+        good = ++holders.at(static_cast<std::size_t>(e)) == 1 && good;
+    }
+    good = good && payload <= bucket.numel_unpadded && bucket.numel_unpadded <= bucket.range.size();
+    end = bucket.range.end;
+  }
+  return good && next == buffer.ranges.size();
+}
+
+// Moves something a little: often legal, often not.
+void disturb(BufferLayout& buffer, Random& random) {
+  const auto any = [&](const auto& list) { return static_cast<std::size_t>(random.draw(0, std::ssize(list) - 1)); };
+  const std::int64_t step = random.draw(-70, 70);
+  const std::size_t b = any(buffer.buckets), p = any(buffer.ranges);
+  switch (random.draw(0, 6)) {
+  case 0: // a parameter moves
+    buffer.ranges[p] = {buffer.ranges[p].begin + step, buffer.ranges[p].end + step};
+    break;
+  case 1: // two change places
+    std::swap(buffer.ranges[p], buffer.ranges[any(buffer.ranges)]);
+    break;
+  case 2: // a border moves
+    buffer.buckets[b].range.end += step;
+    if (b + 1 < buffer.buckets.size())
+      buffer.buckets[b + 1].range.begin += step;
+    break;
+  case 3: // or an end alone
+    buffer.buckets[b].range.end += step;
+    break;
+  case 4:
+    buffer.buckets[b].numel_unpadded += step;
+    break;
+  case 5: // the last parameter of a bucket belongs to the next one
+    if (b + 1 < buffer.buckets.size()) {
+      buffer.buckets[b + 1].parameters.insert(buffer.buckets[b + 1].parameters.begin(),
+                                              buffer.buckets[b].parameters.back());
+      buffer.buckets[b].parameters.pop_back();
+    }
+    break;
+  default: // an element more
+    buffer.ranges[p].end += 1;
+  }
+}
+
+TEST(ValidateProperties, RefusesWhatIsNotLegalAndNothingElse) {
+  for (const std::uint64_t seed : {std::uint64_t{12}, layout::test::fresh_seed()}) {
+    Random random(seed);
+    int legal = 0, rounds = 4000;
+    for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
+      const auto shards = static_cast<int>(random.draw(1, 3));
+      BucketOptions options = sharded(random.draw(1, 300));
+      options.arrangement = static_cast<Arrangement>(random.draw(0, 1));
+      const Specs specs = specs_of(random.shapes(static_cast<std::size_t>(random.draw(1, 6)), 80));
+      const std::vector<DType> gradients(specs.size(), DType::f32);
+      Buffers buffers{plan_one(specs, options, shards)};
+      for (std::int64_t i = random.draw(0, 2); i > 0; --i)
+        disturb(buffers[0], random);
+      const bool expected = is_legal(buffers[0], specs, shards);
+      legal += expected ? 1 : 0;
+      bool found = true;
+      try {
+        validate(buffers, specs, gradients, {shards, shards}, {});
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::INVALID_ARGUMENT) << error.what();
+        found = false;
+      }
+      EXPECT_EQ(found, expected) << "round " << round;
+    }
+    EXPECT_GT(legal, rounds / 4);
+    EXPECT_LT(legal, rounds * 3 / 4);
+  }
 }
 
 } // namespace
