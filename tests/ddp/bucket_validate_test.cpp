@@ -213,7 +213,7 @@ void disturb(BufferLayout& buffer, Random& random) {
     buffer.buckets[b].numel_unpadded += step;
     break;
   case 5: // the last parameter of a bucket belongs to the next one
-    if (b + 1 < buffer.buckets.size()) {
+    if (b + 1 < buffer.buckets.size() && !buffer.buckets[b].parameters.empty()) {
       buffer.buckets[b + 1].parameters.insert(buffer.buckets[b + 1].parameters.begin(),
                                               buffer.buckets[b].parameters.back());
       buffer.buckets[b].parameters.pop_back();
