@@ -66,6 +66,8 @@ class Rooms(unittest.TestCase):
     def test_siblings(self):
         self.planted("src/ostraka/optim/sgd.hpp",
                      "#  include <ostraka/fsdp/module.hpp>\nnamespace ostraka::optim {\n}\n", "not to its left")
+        self.planted("src/ostraka/ddp/buckets.hpp",
+                     "#include <ostraka/fsdp/module.hpp>\nnamespace ostraka::ddp {\n}\n", "not to its left")
 
     def test_private_folder(self):
         self.planted("src/ostraka/buffer/buffer.hpp",

@@ -57,7 +57,8 @@ struct BufferKey {
 /// "f32 parameters with f32 gradients", "expert bf16 parameters with f32 gradients"
 OSTRAKA_API std::string to_string(const BufferKey& key);
 
-/// Consecutive parameters whose gradients are reduced in one operation. Without elements if its parameters have none.
+/// Consecutive parameters whose gradients are reduced in one operation. Without elements where its parameters have
+/// none: an empty one that is registered before those of a full bucket begins the next bucket like any other.
 struct BucketLayout {
   layout::Range range;             ///< in the buffer
   std::int64_t numel_unpadded = 0; ///< packed: all but the padding at its end; layer_wise: of its parameters only
