@@ -48,18 +48,18 @@ TEST(Accumulators, AreCopiedBothWaysAndScaled) {
     float* accumulator = nullptr;
     for (int step = 0; step < 2; ++step) {
       v.ddp->zero_grad_buffer();
-      v.contribute("b.narrow", 1);
-      v.contribute("b.wide", 1);
-      accumulator = static_cast<float*>(v.ddp->gradient("a.wide", DType::f32).data);
-      std::fill(accumulator, accumulator + 25, 4.0F);
-      v.ddp->scale_gradients(2);
-      EXPECT_EQ(accumulator[24], 8.0F);
-      v.ddp->gradient_ready("a.wide");
-      v.contribute("a.narrow", 1);
+      {
+        const auto scope = v.ddp->no_sync();
+        v.backward(3);
+        accumulator = static_cast<float*>(v.ddp->gradient("a.wide", DType::f32).data);
+        v.ddp->scale_gradients(2);
+        EXPECT_EQ(accumulator[24], 6.0F);
+      }
+      v.backward(2);
       v.ddp->finish_grad_sync(true);
       EXPECT_EQ(accumulator[0], 8.0F * static_cast<float>(ranks)); // reduced
       v.expect_gradient("a.wide", 8 * ranks);
-      v.expect_gradient("a.narrow", ranks);
+      v.expect_gradient("a.narrow", 8 * ranks);
       v.ddp->scale_gradients(0.5);
       EXPECT_EQ(accumulator[0], 4.0F * static_cast<float>(ranks));
       v.expect_gradient("a.wide", 4 * ranks);

@@ -66,7 +66,7 @@ std::vector<Mistake> mistakes_of_every_configuration() {
       {At::rest, type, {"set_parameter", "'a.w'", "u8"}, [](Ddp& d) { d.set_parameter("a.w", zeros, 50, DType::u8); }},
       {At::rest,
        Status::SHAPE_MISMATCH,
-       {"set_parameter 'a.w'", "(50,)", "found 49"},
+       {"set_parameter 'a.w'", "(50)", "found 49"},
        [](Ddp& d) { d.set_parameter("a.w", zeros, 49, DType::f64); }},
       {At::open, argument, {"'a.w'", "null"}, [](Ddp& d) { d.set_parameter("a.w", nullptr, 50, DType::f64); }},
       {At::rest, argument, {"set_parameter", "'x'"}, [](Ddp& d) { d.set_parameter("x", zeros, 5, DType::f64); }},

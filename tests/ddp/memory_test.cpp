@@ -94,6 +94,7 @@ TEST(Memory, ReportIsExact) {
         EXPECT_EQ(found.optimizer_state, right.optimizer_state);
         EXPECT_EQ(found.num_elements, 1000 + 333 + 17 + 700 + 50);
         EXPECT_GE(found.reserved, found.parameters + found.gradients + found.optimizer_state);
+        v.ddp->zero_grad_buffer();
         v.backward(1);
         v.ddp->finish_grad_sync();
         optimizer->step();

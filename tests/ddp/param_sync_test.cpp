@@ -104,7 +104,6 @@ TEST(ParamSync, OwnParametersOnly) {
 TEST(ParamSync, StartGathersEverything) {
   Stale v;
   v.ddp->start_param_sync();
-  v.expect_gathers(buckets, "after start_param_sync");
   v.ddp->start_param_sync(); // in flight
   v.ddp->start_param_sync(true);
   v.expect_gathers(buckets, "after waiting");
@@ -112,8 +111,8 @@ TEST(ParamSync, StartGathersEverything) {
   v.ddp->start_param_sync(true);
   v.expect_gathers(buckets, "of whole weights");
   v.ddp->start_param_sync(false, true);
-  v.expect_gathers(2 * buckets, "forced");
   v.expect_all_current();
+  v.expect_gathers(2 * buckets, "forced");
 }
 
 TEST(ParamSync, WithinTheStepWithoutOverlap) {
@@ -165,6 +164,8 @@ TEST(ParamSync, OneShardGathersNothing) {
 }
 
 TEST(ParamSync, HooksOff) {
+  if (ranks == 1)
+    GTEST_SKIP() << "the weights of one rank are never stale";
   Stale v;
   EXPECT_TRUE(v.ddp->has_forward_pre_hooks());
   expect_error(Status::INVALID_STATE, [&] { v.ddp->enable_forward_pre_hook(); }, {"enabled already"});
@@ -190,6 +191,8 @@ TEST(ParamSync, HooksOff) {
 }
 
 TEST(ParamSync, ResetMakesWeightsStale) {
+  if (ranks == 1)
+    GTEST_SKIP() << "the weights of one rank are never stale";
   Stale v;
   v.ddp->start_param_sync(true);
   v.ddp->reset_param_sync_dispatch_state();
@@ -219,6 +222,8 @@ TEST(ParamSync, FreeWaits) {
 }
 
 TEST(ParamSync, StaleWeightsAreNotSet) {
+  if (ranks == 1)
+    GTEST_SKIP() << "the weights of one rank are never stale";
   Stale v;
   const auto set = [&] { v.set("a.w", 5); };
   expect_error(Status::INVALID_STATE, set, {"set_parameter 'a.w'", "stale", "start_param_sync(force_sync)"});
@@ -246,12 +251,14 @@ TEST(Callback, PublishesOnDemand) {
   v.expect_gathers(1, "of a again, and of b");
   v.ddp->start_param_sync();
   d(); // is in flight
-  v.expect_gathers(buckets, "of d");
   v.ddp->disable_forward_pre_hook(false);
-  v.expect_current("d.w"); // had it not waited, hooks would have to
+  v.expect_all_current();
+  v.expect_gathers(buckets, "of all");
 }
 
 TEST(Callback, StartsNothingWithoutHooks) {
+  if (ranks == 1)
+    GTEST_SKIP() << "the weights of one rank are never stale";
   Stale v;
   const auto a = v.ddp->ready_callback("a.w"), c = v.ddp->ready_callback("c.w");
   v.ddp->pre_forward("a"); // "c" is in flight now

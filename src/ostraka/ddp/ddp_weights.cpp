@@ -159,9 +159,10 @@ void DistributedDataParallel::reset_param_sync_dispatch_state() {
   for (const BucketGroup& group : groups_)
     expect(group.weights != WeightState::gathering, Status::INVALID_STATE,
            "reset_param_sync_dispatch_state: weights are being gathered; call start_param_sync(force_sync) first");
-  if (config().sharded_optimizer)
-    for (BucketGroup& group : groups_)
-      group.weights = WeightState::stale;
+  for (BucketGroup& group : groups_)
+    for (const auto& bucket : group.buckets)
+      if (bucket->weights().is_sharded())
+        group.weights = WeightState::stale;
 }
 
 void DistributedDataParallel::free_overlap_buffers() {
