@@ -88,7 +88,7 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_MEMORY_TRANSIENT = 4
 
   !! Versions of the structs below.
-  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 3
+  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 4
   integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 2
   integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
@@ -131,6 +131,7 @@ module ostraka_types
     integer(c_int32_t) :: reduction_dtype
     integer(c_int32_t) :: unified_stream
     integer(c_int64_t) :: prefetch
+    integer(c_int64_t) :: gradient_slot_bytes
   end type
 
   !! Bytes on this rank: weights at rest, main gradients, moments, gathered weights and gradient slots now and at most;

@@ -22,6 +22,7 @@ const ostraka_fsdp_config_t default_config{sizeof(ostraka_fsdp_config_t),
                                            nullptr,
                                            -1,
                                            0,
+                                           -1,
                                            -1};
 
 constexpr Versions config_versions{"fsdp config", OSTRAKA_FSDP_CONFIG_VERSION, 32};
@@ -31,8 +32,8 @@ std::optional<DType> to_choice(std::int32_t dtype) {
   return dtype == -1 ? std::nullopt : std::optional(to_dtype(dtype));
 }
 
-std::optional<std::int64_t> to_budget(std::int64_t elements) {
-  return elements == -1 ? std::nullopt : std::optional(elements);
+std::optional<std::int64_t> to_budget(std::int64_t amount) {
+  return amount == -1 ? std::nullopt : std::optional(amount);
 }
 
 std::optional<fsdp::RecipePlacements> to_choice(const ostraka_fsdp_config_t& config, int dims) {
@@ -54,6 +55,7 @@ fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config, int dims) {
   result.recipe = static_cast<fsdp::Recipe>(config.recipe);
   result.reduction = static_cast<layout::ReduceOp>(config.reduction);
   result.gradient_slots = config.gradient_slots;
+  result.gradient_slot_bytes = to_budget(config.gradient_slot_bytes);
   result.broadcast = config.broadcast != 0;
   result.placements = to_choice(config, dims);
   result.main_dtype = to_choice(config.main_dtype);

@@ -28,7 +28,7 @@ static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_1 == 1 && OSTRAKA_ZERO_2 == 
 static_assert(OSTRAKA_HSDP == 4 && OSTRAKA_HFSDP == 5 && OSTRAKA_ZERO_1_ZERO_2 == 6, "recipes");
 static_assert(OSTRAKA_MEMORY_OTHER == 0 && OSTRAKA_MEMORY_PARAMETERS == 1 && OSTRAKA_MEMORY_GRADIENTS == 2, "memory");
 static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == 3 && OSTRAKA_MEMORY_TRANSIENT == 4, "memory");
-static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 3 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
+static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 4 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
 static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 2, "versions");
 
 static_assert(sizeof(ostraka_placement_t) == 8 && offsetof(ostraka_placement_t, op) == 4, "placement");
@@ -38,7 +38,7 @@ static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents
 static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
 static_assert(sizeof(ostraka_flat_buffer_t) == 8, "handles");
 
-static_assert(sizeof(ostraka_fsdp_config_t) == 80, "fsdp config");
+static_assert(sizeof(ostraka_fsdp_config_t) == 88, "fsdp config");
 static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&
                   offsetof(ostraka_fsdp_config_t, recipe) == 12 && offsetof(ostraka_fsdp_config_t, reduction) == 16 &&
                   offsetof(ostraka_fsdp_config_t, gradient_slots) == 20 &&
@@ -50,7 +50,8 @@ static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostr
                   offsetof(ostraka_fsdp_config_t, optimizer_placements) == 56 &&
                   offsetof(ostraka_fsdp_config_t, reduction_dtype) == 64 &&
                   offsetof(ostraka_fsdp_config_t, unified_stream) == 68 &&
-                  offsetof(ostraka_fsdp_config_t, prefetch) == 72,
+                  offsetof(ostraka_fsdp_config_t, prefetch) == 72 &&
+                  offsetof(ostraka_fsdp_config_t, gradient_slot_bytes) == 80,
               "fsdp config");
 static_assert(sizeof(ostraka_adamw_config_t) == 56, "adamw config");
 static_assert(offsetof(ostraka_adamw_config_t, struct_size) == 0 && offsetof(ostraka_adamw_config_t, version) == 8 &&
@@ -85,8 +86,9 @@ static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(os
 void abi_suite(void) {
   ostraka_fsdp_config_t fsdp;
   CHECK_OK(ostraka_fsdp_config_init(&fsdp));
-  CHECK_INT(fsdp.struct_size, 80);
-  CHECK_INT(fsdp.version, 3);
+  CHECK_INT(fsdp.struct_size, 88);
+  CHECK_INT(fsdp.version, 4);
+  CHECK_INT(fsdp.gradient_slot_bytes, -1);
   CHECK_INT(fsdp.reduction_dtype, -1);
   CHECK(fsdp.parameter_placements == NULL && fsdp.gradient_placements == NULL && fsdp.optimizer_placements == NULL);
   CHECK_INT(fsdp.compute_dtype, -1);

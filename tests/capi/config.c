@@ -73,6 +73,7 @@ static void fsdp_members(ostraka_mesh_t mesh) {
   MEMBER_REFUSED(recipe, OSTRAKA_HSDP, OSTRAKA_INVALID_ARGUMENT, "at least two axes");
   MEMBER_REFUSED(reduction, 2, OSTRAKA_INVALID_ARGUMENT, "found 2");
   MEMBER_REFUSED(gradient_slots, 0, OSTRAKA_INVALID_ARGUMENT, "gradient_slots >= 1, found 0");
+  MEMBER_REFUSED(gradient_slot_bytes, -2, OSTRAKA_INVALID_ARGUMENT, "gradient_slot_bytes >= 0, or none, found -2");
   MEMBER_REFUSED(prefetch, -2, OSTRAKA_INVALID_ARGUMENT, "prefetch >= 0 elements, or none, found -2");
   MEMBER_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
   MEMBER_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "found bf16");
@@ -85,6 +86,7 @@ static void fsdp_members(ostraka_mesh_t mesh) {
   MEMBER_REFUSED(compute_dtype, OSTRAKA_I32, OSTRAKA_TYPE_MISMATCH, "compute type of f64, f32 or bf16, found i32");
   if (check_ranks > 1) { /* one rank alone differs, or is wrong: all get the same answer */
     MEMBER_REFUSED(gradient_slots, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "configuration: gradient_slots (here");
+    MEMBER_REFUSED(gradient_slot_bytes, check_rank, OSTRAKA_RANKS_DISAGREE, "configuration: gradient_slot_bytes (here");
     MEMBER_REFUSED(gradient_slots, check_rank == 1 ? 0 : 2, OSTRAKA_INVALID_ARGUMENT, "rank 1: ");
   }
   CHECK(context == NULL);
