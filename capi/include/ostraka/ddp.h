@@ -103,8 +103,9 @@ ostraka_status_t ostraka_ddp_broadcast_params(ostraka_ddp_t ddp);
 /* --- gradients */
 
 /* Where the caller writes the whole gradient g = beta * g + contribution: with beta = 0 the memory is undefined, with
- * beta = 1 it holds earlier contributions. `dtype` is the type of the gradient (TYPE_MISMATCH otherwise). Valid until
- * gradient_ready. Local. INVALID_STATE, also told to all ranks by finish_grad_sync, when the bucket is in flight or
+ * beta = 1 it holds earlier contributions. `dtype` is the type of the gradient (TYPE_MISMATCH otherwise). To be written
+ * before gradient_ready; after finish_grad_sync it holds the reduced gradient where that is whole, until
+ * zero_grad_buffer. Local. INVALID_STATE, also told to all ranks by finish_grad_sync, when the bucket is in flight or
  * this is one contribution more than declared. */
 ostraka_status_t ostraka_ddp_gradient(ostraka_ddp_t ddp, const char* name, int32_t dtype, void** data, int64_t* count,
                                       double* beta);
@@ -132,8 +133,9 @@ ostraka_status_t ostraka_ddp_start_grad_sync(ostraka_ddp_t ddp);
 
 /* Ends the backward pass of a step: starts what has not started, waits and agrees on the status. When a rank failed, or
  * has a parameter without all its contributions, all ranks return that error, which names the parameters, and gradients
- * count as zero. The first one compares weights (RANKS_DISAGREE names them). `force_all_reduce` 1: whole gradients on
- * every rank with a sharded optimizer, too. Does nothing when everything is reduced. Collective over the mesh. */
+ * count as zero. The first one compares weights (RANKS_DISAGREE names them). `force_all_reduce` 1: whole gradients in
+ * the memory of ostraka_ddp_gradient on every rank with a sharded optimizer, too. Does nothing when everything is
+ * reduced. Collective over the mesh. */
 ostraka_status_t ostraka_ddp_finish_grad_sync(ostraka_ddp_t ddp, int32_t force_all_reduce);
 
 /* This rank cannot go on with the present step: finish_grad_sync tells the others. Local. */
