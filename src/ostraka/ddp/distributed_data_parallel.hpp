@@ -57,6 +57,8 @@ public:
   /// INVALID_ARGUMENT; OUT_OF_MEMORY on all ranks when one has no room.
   void finalize(std::optional<std::vector<BufferLayout>> layouts = {});
   const std::vector<BufferLayout>& layouts() const { return layouts_; }
+  /// After finalize. INVALID_ARGUMENT for a name that there is not.
+  const ParameterSpec& spec(const std::string& name) const { return specs_[find(name, "parameter").parameter]; }
 
   // --- weights: whole, the same memory as long as this object lives
 
