@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the library needs: MPI's C interface (the C++ one is obsolete), one shared Kokkos, JSON headers and, for
-# checkpoints, any HDF5 (both private).
+# What the library needs: MPI's C interface (the C++ one is obsolete), one shared Kokkos, JSON headers, for
+# checkpoints any HDF5, and for the tools CLI11 (all private).
 find_package(MPI REQUIRED COMPONENTS C)
 find_package(nlohmann_json 3.10 REQUIRED)
 
@@ -15,6 +15,13 @@ if(OSTRAKA_CHECKPOINT)
   if(NOT HDF5_FOUND)
     message(FATAL_ERROR "Ostraka: no HDF5 >= 1.10.2 was found, which checkpoints need. scripts/setup installs Debian's; "
                         "name your own with -DHDF5_ROOT=FOLDER, or build without checkpoints: -DOSTRAKA_CHECKPOINT=OFF.")
+  endif()
+endif()
+if(OSTRAKA_BUILD_TOOLS)
+  find_package(CLI11 2.1 QUIET)
+  if(NOT CLI11_FOUND)
+    message(FATAL_ERROR "Ostraka: no CLI11 >= 2.1 was found, which the tools need. scripts/setup installs Debian's; name "
+                        "your own with -DCLI11_ROOT=FOLDER, or build without tools: -DOSTRAKA_BUILD_TOOLS=OFF.")
   endif()
 endif()
 if(Kokkos_ENABLE_CUDA)
