@@ -39,7 +39,7 @@ void TensorReader::read(std::span<std::byte> bytes) {
 }
 
 void TensorReader::expect_sum() const {
-  expect_whole(crc_ == tensor_.crc32c, checkpoint_.path(), ": ", printable(tensor_.path()), ": CRC-32C: expected ",
+  expect_whole(crc_ == tensor_.crc32c, checkpoint_.path(), ": ", tensor_.path(), ": CRC-32C: expected ",
                hexadecimal(tensor_.crc32c), ", found ", hexadecimal(crc_), ": its bytes are damaged");
 }
 

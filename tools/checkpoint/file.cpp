@@ -4,11 +4,13 @@
 #include "damage.hpp"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -36,6 +38,46 @@ std::filesystem::path create_beside(const std::filesystem::path& destination) {
   ::fchmod(descriptor, 0666 & ~mask);
   ::close(descriptor);
   return name;
+}
+
+constexpr std::array ending_signals{SIGINT, SIGTERM, SIGHUP};
+
+// For the handler of signals, which may do little: the file to remove, empty when there is none.
+std::array<char, PATH_MAX> partial_to_remove{};
+
+void remove_partial_and_die(int signal) {
+  if (partial_to_remove[0] != '\0')
+    ::unlink(partial_to_remove.data());
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+/// While it lives, signals that end the program wait.
+class SignalsHeld {
+public:
+  SignalsHeld() {
+    sigset_t held;
+    ::sigemptyset(&held);
+    for (const int signal : ending_signals)
+      ::sigaddset(&held, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+  sigset_t before_{};
+};
+
+/// An interrupted command leaves nothing behind either.
+void remove_at_signals(const std::filesystem::path& partial) {
+  const std::string& name = partial.native();
+  if (name.size() >= partial_to_remove.size())
+    return;
+  std::memcpy(partial_to_remove.data(), name.c_str(), name.size() + 1);
+  for (const int signal : ending_signals)
+    ::signal(signal, remove_partial_and_die);
 }
 
 } // namespace
@@ -98,10 +140,13 @@ Replacement::Replacement(std::filesystem::path destination, bool force) : destin
   expect(!exists || S_ISREG(information.st_mode), Status::INVALID_ARGUMENT, destination_.string(),
          ": exists and is no regular file");
   expect(!exists || force, Status::INVALID_ARGUMENT, destination_.string(), ": exists; --force replaces it");
+  const SignalsHeld held;
   partial_ = create_beside(destination_);
+  remove_at_signals(partial_);
 }
 
 Replacement::~Replacement() {
+  partial_to_remove[0] = '\0';
   if (!is_committed_)
     ::unlink(partial_.c_str());
 }

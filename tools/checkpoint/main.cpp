@@ -2,6 +2,7 @@
 // ostraka-checkpoint: reads its command line, calls the command, turns errors into exit statuses.
 #include "commands.hpp"
 #include "damage.hpp"
+#include "text.hpp"
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/version.hpp>
 #include <ostraka/checkpoint/impl/format.hpp>
@@ -116,7 +117,7 @@ void add_import(CLI::App& app, ImportOptions& options, std::function<int()>& run
 
 int report(const std::exception& error, int status) {
   std::fflush(stdout);
-  std::fprintf(stderr, "ostraka-checkpoint: %s\n", error.what());
+  std::fprintf(stderr, "ostraka-checkpoint: %s\n", printable(error.what()).c_str());
   return status;
 }
 

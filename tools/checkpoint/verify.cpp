@@ -35,7 +35,7 @@ int verify(const VerifyOptions& options) {
       }
   }
   for (const std::string& damage : damages)
-    std::printf("%s\n", damage.c_str());
+    std::printf("%s\n", printable(damage).c_str());
   const std::string sum = std::to_string(tensors.size()) + " tensors, " + human_bytes(total_bytes(tensors));
   if (damages.empty())
     std::printf("%s: whole: %s\n", options.file.c_str(), sum.c_str());

@@ -92,10 +92,17 @@ private:
         other_names_.emplace_back(tensor.path(), unescape(link));
     }
     for (const auto& [path, other] : other_names_)
-      for (Tensor& tensor : contents_.tensors)
-        if (tensor.path() == path)
-          tensor.other_names.push_back(other);
+      add_other_name(path, other, name);
     other_names_.clear();
+  }
+
+  void add_other_name(const std::string& path, const std::string& other, const std::string& group) {
+    const auto owner = std::find_if(contents_.tensors.begin(), contents_.tensors.end(),
+                                    [&](const Tensor& tensor) { return tensor.path() == path; });
+    if (owner == contents_.tensors.end())
+      file_.fail_with(Status::INVALID_ARGUMENT,
+                      "'" + group + "/" + other + "': its attribute 'name' says '" + path + "', which is not there");
+    owner->other_names.push_back(other);
   }
 
   Tensor read_tensor(const Hid& id, const std::string& group, const std::string& link_name) const {
