@@ -17,7 +17,7 @@ if(OSTRAKA_CHECKPOINT)
                         "name your own with -DHDF5_ROOT=FOLDER, or build without checkpoints: -DOSTRAKA_CHECKPOINT=OFF.")
   endif()
 endif()
-if(OSTRAKA_BUILD_TOOLS)
+if(OSTRAKA_BUILD_TOOLS AND OSTRAKA_CHECKPOINT)
   find_package(CLI11 2.1 QUIET)
   if(NOT CLI11_FOUND)
     message(FATAL_ERROR "Ostraka: no CLI11 >= 2.1 was found, which the tools need. scripts/setup installs Debian's; name "
