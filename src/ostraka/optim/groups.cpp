@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/hash.hpp>
+#include <ostraka/base/pattern.hpp>
 #include <ostraka/layout/boxes.hpp>
 #include <ostraka/optim/impl/groups.hpp>
 
@@ -60,24 +61,6 @@ std::string known_names(std::span<const NamedState> states) {
 }
 
 } // namespace
-
-bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
-  while (n < name.size())
-    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] == name[n] && pattern[p] != '*'))) {
-      ++p;
-      ++n;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (star != std::string_view::npos) { // the star takes one more
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
 
 Groups::Groups(std::span<const NamedState> states, double weight_decay) {
   for (const NamedState& state : states) {

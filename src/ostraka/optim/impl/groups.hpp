@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace ostraka::optim {
@@ -25,9 +24,6 @@ struct Run {
   layout::Range local;
   Hyperparameters values;
 };
-
-/// Whether `name` is `pattern`, in which * stands for any characters and ? for one.
-bool matches(std::string_view pattern, std::string_view name);
 
 class Groups {
 public:
