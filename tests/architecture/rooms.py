@@ -27,7 +27,7 @@ SOURCE_SUFFIXES = (".c", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".f90", ".F90", ".
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 NAMESPACE = re.compile(r"\bnamespace\s+(ostraka(?:::\w+)*)\s*\{")
-TIER = re.compile(r"target_sources\(\s*ostraka_(pure|hdf5|mpi|device)\s+PRIVATE\s+([^)]*)\)")
+TIER = re.compile(r"target_sources\(\s*ostraka_(pure|file|mpi|device)\s+PRIVATE\s+([^)]*)\)")
 FORTRAN_MPI = re.compile(r"^\s*(?:use\s*(?:,\s*\w+\s*::)?\s*(?:mpi|mpi_f08)\b|include\s*['\"]mpif\.h)",
                          re.IGNORECASE | re.MULTILINE)
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text.hpp"
 
+#include <ostraka/base/pattern.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -56,27 +58,9 @@ std::string printable(std::string_view text) {
 std::string number_text(double value) { return shortest(value); }
 std::string number_text(float value) { return shortest(value); }
 
-bool matches(std::string_view text, std::string_view pattern) {
-  std::size_t t = 0, p = 0, star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p, ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
-
 bool is_selected(std::string_view name, const std::vector<std::string>& only) {
   return only.empty() ||
-         std::any_of(only.begin(), only.end(), [&](const std::string& pattern) { return matches(name, pattern); });
+         std::any_of(only.begin(), only.end(), [&](const std::string& pattern) { return matches(pattern, name); });
 }
 
 } // namespace ostraka::tool

@@ -26,10 +26,7 @@ std::string printable(std::string_view text);
 std::string number_text(double value);
 std::string number_text(float value);
 
-/// Whether `text` is what `pattern` says: '*' stands for any characters, '?' for one.
-bool matches(std::string_view text, std::string_view pattern);
-
-/// Whether `name` is one of the patterns; true without patterns.
+/// Whether `name` is one of the patterns (* stands for any characters, ? for one); true without patterns.
 bool is_selected(std::string_view name, const std::vector<std::string>& only);
 
 } // namespace ostraka::tool
