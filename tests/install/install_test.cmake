@@ -136,6 +136,15 @@ function(look_at_prefix prefix)
   endforeach()
 endfunction()
 
+# --- the tools
+
+function(use_tools prefix)
+  if(WITH_TOOLS)
+    run("ostraka-checkpoint" ${prefix}/${BINDIR}/ostraka-checkpoint --version)
+    expect_in_output("ostraka-checkpoint" "ostraka-checkpoint ${VERSION}")
+  endif()
+endfunction()
+
 # --- what find_package refuses
 
 function(expect_refused prefix name request words)
@@ -155,8 +164,10 @@ set(moved ${WORK_DIR}/moved)
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${first} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 look_at_prefix(${first})
 use_all(${first})
+use_tools(${first})
 file(RENAME ${first} ${moved})
 use_all(${moved})
+use_tools(${moved})
 expect_refused(${moved} newer "find_package(Ostraka 99.0 REQUIRED COMPONENTS C)" "version")
 expect_refused(${moved} component "find_package(Ostraka REQUIRED COMPONENTS Cobol)" "Cobol")
 file(REMOVE_RECURSE ${WORK_DIR})

@@ -310,11 +310,24 @@ void FsdpContext::check_equal_parts(const ParameterGroup& group) {
 
 std::vector<buffer::NamedState> FsdpContext::named_states() const {
   require_finalized("named_states, which an optimizer needs");
+  return states(false);
+}
+
+std::vector<buffer::NamedState> FsdpContext::all_states() const {
+  require_finalized("all_states, which a checkpoint needs");
+  return states(true);
+}
+
+std::vector<buffer::NamedState> FsdpContext::states(bool with_frozen) const {
   std::vector<buffer::NamedState> states;
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
-      if (group->is_trainable())
+      if (with_frozen || group->is_trainable()) {
         states.push_back(group->named_state());
+        for (const auto& [tied, existing] : module->ties_)
+          if (const FsdpModule::Place place = module->find(tied); place.group == group.get())
+            states.back().other_names[module->full_name() + "." + tied] = place.index;
+      }
   return states;
 }
 

@@ -153,6 +153,11 @@ void Optimizer::set_steps(std::int64_t steps) {
   steps_ = steps;
 }
 
+std::vector<NamedState> Optimizer::named_states() {
+  prepare_all();
+  return states_;
+}
+
 void Optimizer::set_group(const std::string& pattern, const GroupOptions& options) {
   groups_->set(states_, pattern, options);
 }
