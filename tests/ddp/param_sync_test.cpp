@@ -76,6 +76,31 @@ TEST(ParamSync, EveryRankReadsWhatItNeeds) {
   }
 }
 
+// Between steps one rank asks for weights that the others only gather because they call something collective.
+TEST(ParamSync, CollectiveCallsHelpAWaitingRank) {
+  Stale v(make_mesh());
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"offload_grad_buffers", [&] { v.ddp->offload_grad_buffers(); }},
+      {"restore_grad_buffers", [&] { v.ddp->restore_grad_buffers(); }},
+      {"broadcast_params", [&] { v.ddp->broadcast_params(); }},
+      {"start_param_sync", [&] { v.ddp->start_param_sync(true); }},
+      {"start_grad_sync", [&] { v.ddp->start_grad_sync(); }},
+      {"finish_grad_sync", [&] { v.ddp->finish_grad_sync(); }}};
+  for (const auto& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    v.ddp->start_param_sync(true);
+    v.ddp->reset_param_sync_dispatch_state();
+    if (name == std::string("start_grad_sync")) {
+      v.ddp->zero_grad_buffer();
+      v.backward(1);
+    }
+    if (rank == 0)
+      v.expect_current("h.w");
+    call();
+    v.expect_all_current();
+  }
+}
+
 TEST(ParamSync, ModulesAreNamedByTheirParameters) {
   Lowered v(make_mesh(), make_config(true),
             {vector_of("root", 30), vector_of("net.block.w", 30), vector_of("net.block.deep.w", 30),
