@@ -112,7 +112,7 @@ static void ddp_members(ostraka_mesh_t mesh) {
   DDP_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
   DDP_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "main_dtype f64 or f32, found bf16");
   DDP_REFUSED(gradient_dtype, OSTRAKA_F16, OSTRAKA_TYPE_MISMATCH, "gradient_dtype f64, f32 or bf16, found f16");
-  DDP_REFUSED(num_f32_accumulators, -1, OSTRAKA_INVALID_ARGUMENT, "num_f32_accumulators >= 0, found -1");
+  DDP_REFUSED(num_f32_accumulators, -1, OSTRAKA_INVALID_ARGUMENT, "number of f32_accumulators >= 0, found -1");
   DDP_REFUSED(num_f32_accumulators, 1, OSTRAKA_INVALID_ARGUMENT, "'f32_accumulators' is null, expected 1");
   config.f32_accumulators = &pattern;
   CHECK_FAILS(ostraka_ddp_create(mesh, &config, NULL, &ddp), OSTRAKA_INVALID_ARGUMENT, "'f32_accumulators' is null");
