@@ -201,6 +201,8 @@ void config_suite(void) {
   INIT_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1);
   INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1);
   INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
+  INIT_REFUSES(ostraka_save_options_t, ostraka_save_options_init, 16, 1);
+  INIT_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1);
 
   model_t model = make_model();
   ostraka_fsdp_context_t context = NULL;
@@ -220,6 +222,10 @@ void config_suite(void) {
               ostraka_fsdp_context_memory(model.context, &config));
   USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2,
               ostraka_fsdp_context_node_memory(model.context, &config));
+  USE_REFUSES(ostraka_save_options_t, ostraka_save_options_init, 16, 1,
+              ostraka_save("refused.h5", model.context, NULL, NULL, &config));
+  USE_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1,
+              ostraka_load("refused.h5", model.context, NULL, NULL, &config));
   report_of_version_1(model.context);
   CHECK(context == NULL && optimizer == NULL && ddp == NULL);
   fsdp_members(model.mesh);

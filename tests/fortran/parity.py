@@ -156,7 +156,7 @@ PLANTED = [  # file, text, what it is replaced by: each must be noticed
     ("ostraka_c_fsdp.f90", "(c_double), value :: learning_rate\n", "(c_double), intent(in) :: learning_rate\n"),
     ("ostraka_c_fsdp.f90", "bind(c, name='ostraka_optimizer_step')", "bind(c, name='ostraka_optimizer_stop')"),
     ("ostraka_c_ddp.f90", "ddp_gradient(ddp, name, dtype, data,", "ddp_gradient(ddp, dtype, name, data,"),
-    ("ostraka_c_checkpoint.f90", "c_save(path, context, optimizer, extras,", "c_save(path, context, extras, optimizer,"),
+    ("ostraka_c_checkpoint.f90", "c_save(path, context, optimizer,", "c_save(context, path, optimizer,"),
     ("ostraka_c_checkpoint.f90", "c_chunks_name(chunks, index, name)", "c_chunks_name(index, chunks, name)"),
     ("ostraka_types.f90", "integer(c_int32_t) :: num_patterns", "integer(c_int64_t) :: num_patterns"),
     ("ostraka_types.f90", "OSTRAKA_USES_AUTO = -1", "OSTRAKA_USES_AUTO = -2"),
