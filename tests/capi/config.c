@@ -194,8 +194,21 @@ static void report_of_version_1(ostraka_fsdp_context_t context) {
   CHECK(report.reserved_bytes == garbage && node.reserved_bytes == garbage);
 }
 
+/* What a caller of version 3 does not know is not read: garbage stands there. */
+static void config_of_version_3(ostraka_mesh_t mesh) {
+  ostraka_fsdp_context_t context = NULL;
+  ostraka_fsdp_config_t config;
+  memset(&config, 0x80, sizeof config);
+  const int64_t size = (int64_t)offsetof(ostraka_fsdp_config_t, gradient_slot_bytes),
+                garbage = config.gradient_slot_bytes;
+  CHECK_OK(ostraka_fsdp_config_init_versioned(&config, size, 3));
+  CHECK(config.prefetch == -1 && config.gradient_slot_bytes == garbage && garbage < -1);
+  CHECK_OK(ostraka_fsdp_context_create(mesh, &config, &context));
+  CHECK_OK(ostraka_fsdp_context_destroy(&context));
+}
+
 void config_suite(void) {
-  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3);
+  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4);
   INIT_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1);
   INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1);
   INIT_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1);
@@ -208,7 +221,7 @@ void config_suite(void) {
   ostraka_fsdp_context_t context = NULL;
   ostraka_ddp_t ddp = NULL;
   ostraka_optimizer_t optimizer = NULL;
-  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3,
+  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4,
               ostraka_fsdp_context_create(model.mesh, &config, &context));
   USE_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1,
               ostraka_ddp_create(model.mesh, &config, NULL, &ddp));
@@ -227,6 +240,7 @@ void config_suite(void) {
   USE_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1,
               ostraka_load("refused.h5", model.context, NULL, NULL, &config));
   report_of_version_1(model.context);
+  config_of_version_3(model.mesh);
   CHECK(context == NULL && optimizer == NULL && ddp == NULL);
   fsdp_members(model.mesh);
   ddp_members(model.mesh);
