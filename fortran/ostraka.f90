@@ -6,7 +6,10 @@
 module ostraka
   use ostraka_arrays, only: ostraka_shape, ostraka_shape_t, ostraka_tensor, ostraka_tensor_t
   use ostraka_buffer, only: ostraka_buffer_t
+  use ostraka_checkpoint, only: ostraka_async_save_t, ostraka_load, ostraka_save
+  use ostraka_chunks, only: ostraka_chunks_t, ostraka_row_box
   use ostraka_ddp, only: ostraka_ddp_t
+  use ostraka_extras, only: ostraka_extras_t
   use ostraka_flat_buffer, only: ostraka_flat_buffer_t
   use ostraka_fsdp, only: ostraka_fill, ostraka_fsdp_context_t, ostraka_fsdp_module_t
   use ostraka_layout, only: ostraka_layout_t, ostraka_plan_owners

@@ -13,6 +13,7 @@ module ostraka_buffer
   implicit none
   private
   public :: ostraka_buffer_t
+  public :: buffer_handle
 
   !! A group of tensors in one local storage, with one placement per mesh axis. Tensors and axes count from 1.
   !! Results are new handles to destroy; they may share storage with their source, which lives as long as one handle
@@ -253,4 +254,10 @@ contains
     status = c_buffer_tensor_shape(self%handle, to_c_index(index), ndim, extents)
     if (status == OSTRAKA_OK) shape = from_c_shape(ndim, extents)
   end subroutine
+
+  pure type(c_ptr) function buffer_handle(buffer)
+    class(ostraka_buffer_t), intent(in) :: buffer
+
+    buffer_handle = buffer%handle
+  end function
 end module

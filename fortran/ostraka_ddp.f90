@@ -9,7 +9,7 @@ module ostraka_ddp
   use ostraka_c_fsdp, only: c_memory_report_init_versioned
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
-  use ostraka_support, only: conclude, from_c_string, to_c_string, to_c_strings, type_text
+  use ostraka_support, only: as_int, conclude, from_c_string, to_c_string, to_c_strings, type_text
   use ostraka_types
   implicit none
   private
@@ -167,15 +167,6 @@ contains
       uses=uses, main_dtype=main_dtype, gradient_dtype=gradient_dtype, f32_accumulators=f32_accumulators, ierr=ierr)
     call mesh%destroy(ignored)
   end subroutine
-
-  !! 1 or 0 for an option, what it was without one.
-  pure integer(int32) function as_int(option, default)
-    logical, intent(in), optional :: option
-    integer(int32), intent(in) :: default
-
-    as_int = default
-    if (present(option)) as_int = merge(1_int32, 0_int32, option)
-  end function
 
   !! Destroys it and nulls the handle. Collective.
   subroutine destroy(self, ierr)

@@ -11,6 +11,7 @@ module ostraka_optim
   implicit none
   private
   public :: ostraka_optimizer_t
+  public :: optimizer_handle
 
   !! Updates all trainable parameters of a context or a ddp. Assignment copies the handle, not the optimizer.
   type :: ostraka_optimizer_t
@@ -259,4 +260,10 @@ contains
 
     call conclude('optimizer%destroy', c_optimizer_destroy(self%handle), ierr)
   end subroutine
+
+  pure type(c_ptr) function optimizer_handle(optimizer)
+    class(ostraka_optimizer_t), intent(in) :: optimizer
+
+    optimizer_handle = optimizer%handle
+  end function
 end module

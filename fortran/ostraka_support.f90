@@ -11,7 +11,7 @@ module ostraka_support
 
   public :: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
   public :: conclude, from_c_string, to_c_string, to_c_strings, reversed, to_c_index, to_c_axis, from_c_axis
-  public :: decimal, shape_text, type_text
+  public :: as_int, decimal, shape_text, type_text
 
   character(:), allocatable, save :: own_text  ! of the last failure, when this module found it and not the C library
 
@@ -152,6 +152,15 @@ contains
     integer(int32), intent(in) :: axis
 
     from_c_axis = axis + 1
+  end function
+
+  !! 1 or 0 for an option, what it was without one.
+  pure integer(int32) function as_int(option, default)
+    logical, intent(in), optional :: option
+    integer(int32), intent(in) :: default
+
+    as_int = default
+    if (present(option)) as_int = merge(1_int32, 0_int32, option)
   end function
 
   !! '-12'

@@ -1,5 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-!! Internal: the numbers and structs of the C headers (status.h, types.h, fsdp.h, ddp.h, optim.h). Use the module `ostraka`.
+!! Internal: the numbers and structs of the C headers (status.h, types.h, fsdp.h, ddp.h, optim.h, checkpoint.h). Use the module
+!! `ostraka`.
 module ostraka_types
   use, intrinsic :: iso_c_binding, only: c_double, c_int32_t, c_int64_t, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32
@@ -112,6 +113,8 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_GROUP_OPTIONS_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_SAVE_OPTIONS_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_LOAD_OPTIONS_VERSION = 1
 
   !! C hands out shapes of at most this many dimensions.
   integer, parameter :: MAX_DIMS = 8
@@ -215,5 +218,22 @@ module ostraka_types
     integer(c_int32_t) :: max_dims
     real(c_double) :: learning_rate_factor
     real(c_double) :: weight_decay
+  end type
+
+  type, bind(c) :: c_save_options_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: sync
+  end type
+
+  type, bind(c) :: c_load_options_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: strict
+    integer(c_int32_t) :: state
+    integer(c_int32_t) :: verify
+    integer(c_int32_t) :: num_patterns
+    integer(c_int32_t) :: reserved
+    type(c_ptr) :: patterns
   end type
 end module

@@ -41,15 +41,6 @@ std::optional<T> unless_unset(T value) {
   return value == unset ? std::nullopt : std::optional<T>(value);
 }
 
-std::vector<std::string> to_patterns(std::int32_t count, const char* const* patterns) {
-  expect(count >= 0, Status::INVALID_ARGUMENT, "expected num_f32_accumulators >= 0, found ", count);
-  expect(count == 0 || patterns != nullptr, Status::INVALID_ARGUMENT, "'f32_accumulators' is null, expected ", count);
-  std::vector<std::string> result;
-  for (std::int32_t i = 0; i < count; ++i)
-    result.push_back(text(patterns[i], "f32_accumulators"));
-  return result;
-}
-
 ddp::Config to_config(const ostraka_ddp_config_t& config) {
   ddp::Config result;
   result.scaling = static_cast<ddp::Scaling>(config.scaling);
@@ -64,7 +55,7 @@ ddp::Config to_config(const ostraka_ddp_config_t& config) {
   result.uses = config.uses;
   result.main_dtype = to_choice(config.main_dtype);
   result.gradient_dtype = to_choice(config.gradient_dtype);
-  result.f32_accumulators = to_patterns(config.num_f32_accumulators, config.f32_accumulators);
+  result.f32_accumulators = to_strings(config.num_f32_accumulators, config.f32_accumulators, "f32_accumulators");
   return result;
 }
 

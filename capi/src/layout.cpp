@@ -154,17 +154,7 @@ ostraka_status_t ostraka_layout_boxes(ostraka_layout_t layout, int32_t index, in
   return wall(__func__, [&] {
     const layout::GlobalLayout& of = layout_of(layout);
     const auto boxes = layout::boxes(of.shape(index), elements_of(of, index, {begin, end}));
-    output(num_boxes, "num_boxes") = static_cast<int32_t>(boxes.size());
-    if (max_boxes == 0)
-      return;
-    expect(static_cast<std::size_t>(std::max(max_boxes, 0)) >= boxes.size(), Status::SHAPE_MISMATCH,
-           "expected room for ", boxes.size(), " boxes, found ", max_boxes);
-    expect(boxes.empty() || of.shape(index).empty() || (offsets != nullptr && sizes != nullptr),
-           Status::INVALID_ARGUMENT, "'offsets' or 'sizes' is null");
-    for (const layout::Box& box : boxes) {
-      offsets = std::copy(box.offsets.begin(), box.offsets.end(), offsets);
-      sizes = std::copy(box.sizes.begin(), box.sizes.end(), sizes);
-    }
+    from_boxes(boxes, max_boxes, offsets, sizes, num_boxes);
   });
 }
 

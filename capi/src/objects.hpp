@@ -7,6 +7,8 @@
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/flat_buffer.hpp>
+#include <ostraka/checkpoint/checkpoint.hpp>
+#include <ostraka/checkpoint/chunks.hpp>
 #include <ostraka/ddp/distributed_data_parallel.hpp>
 #include <ostraka/fsdp.h>
 #include <ostraka/fsdp/fsdp_context.hpp>
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +52,17 @@ struct DdpObject {
 struct OptimizerObject {
   std::unique_ptr<optim::Optimizer> optimizer;
 };
+struct ExtrasObject {
+  checkpoint::Extras values;
+  std::vector<checkpoint::Field> fields;
+  std::map<std::string, std::string> texts; ///< those handed out, with a zero at their end
+};
+struct AsyncSaveObject {
+  std::unique_ptr<checkpoint::AsyncSave> save;
+};
+struct ChunksObject {
+  std::map<std::string, checkpoint::Chunk> chunks;
+};
 
 // clang-format off
 template <> struct Behind<ostraka_mesh_t> { using type = MeshObject; static constexpr auto name = "mesh"; };
@@ -59,6 +73,9 @@ template <> struct Behind<ostraka_fsdp_context_t> { using type = ContextObject; 
 template <> struct Behind<ostraka_fsdp_module_t> { using type = ModuleObject; static constexpr auto name = "module"; };
 template <> struct Behind<ostraka_ddp_t> { using type = DdpObject; static constexpr auto name = "ddp"; };
 template <> struct Behind<ostraka_optimizer_t> { using type = OptimizerObject; static constexpr auto name = "optimizer"; };
+template <> struct Behind<ostraka_extras_t> { using type = ExtrasObject; static constexpr auto name = "extras"; };
+template <> struct Behind<ostraka_async_save_t> { using type = AsyncSaveObject; static constexpr auto name = "asynchronous save"; };
+template <> struct Behind<ostraka_chunks_t> { using type = ChunksObject; static constexpr auto name = "chunks"; };
 // clang-format on
 
 /// Throws INVALID_ARGUMENT for a number that is no type.
@@ -92,6 +109,16 @@ inline std::vector<layout::Shape> to_shapes(std::int32_t count, const ostraka_sh
   return result;
 }
 
+/// Copies a list of strings; `what` names it in messages.
+inline std::vector<std::string> to_strings(std::int32_t count, const char* const* strings, const char* what) {
+  expect(count >= 0, Status::INVALID_ARGUMENT, "expected a number of ", what, " >= 0, found ", count);
+  expect(count == 0 || strings != nullptr, Status::INVALID_ARGUMENT, "'", what, "' is null, expected ", count);
+  std::vector<std::string> result;
+  for (std::int32_t i = 0; i < count; ++i)
+    result.push_back(text(strings[i], what));
+  return result;
+}
+
 inline layout::Placements to_placements(const ostraka_placement_t* placements, int dims) {
   expect(placements != nullptr, Status::INVALID_ARGUMENT, "'placements' is null, expected ", dims, " of them");
   layout::Placements result;
@@ -108,6 +135,22 @@ inline void from_shape(const layout::Shape& shape, std::int32_t* ndim, std::int6
   output(ndim, "ndim") = static_cast<std::int32_t>(shape.size());
   if (extents != nullptr)
     std::copy(shape.begin(), shape.end(), extents);
+}
+
+/// Hands boxes to a caller with room for `max_boxes` of them; with 0 only their number.
+inline void from_boxes(const std::vector<layout::Box>& boxes, std::int32_t max_boxes, std::int64_t* offsets,
+                       std::int64_t* sizes, std::int32_t* num_boxes) {
+  output(num_boxes, "num_boxes") = static_cast<std::int32_t>(boxes.size());
+  if (max_boxes == 0)
+    return;
+  expect(static_cast<std::size_t>(std::max(max_boxes, 0)) >= boxes.size(), Status::SHAPE_MISMATCH, "expected room for ",
+         boxes.size(), " boxes, found ", max_boxes);
+  expect(boxes.empty() || boxes[0].sizes.empty() || (offsets != nullptr && sizes != nullptr), Status::INVALID_ARGUMENT,
+         "'offsets' or 'sizes' is null");
+  for (const layout::Box& box : boxes) {
+    offsets = std::copy(box.offsets.begin(), box.offsets.end(), offsets);
+    sizes = std::copy(box.sizes.begin(), box.sizes.end(), sizes);
+  }
 }
 
 inline ostraka_buffer_t make_buffer(buffer::DBuffer buffer) {

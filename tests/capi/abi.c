@@ -101,6 +101,18 @@ static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(os
                   offsetof(ostraka_memory_report_t, num_elements) == 56 &&
                   offsetof(ostraka_memory_report_t, reserved_bytes) == 64,
               "memory report");
+static_assert(OSTRAKA_SAVE_OPTIONS_VERSION == 1 && OSTRAKA_LOAD_OPTIONS_VERSION == 1, "versions");
+static_assert(sizeof(ostraka_save_options_t) == 16, "save options");
+static_assert(offsetof(ostraka_save_options_t, struct_size) == 0 && offsetof(ostraka_save_options_t, version) == 8 &&
+                  offsetof(ostraka_save_options_t, sync) == 12,
+              "save options");
+static_assert(sizeof(ostraka_load_options_t) == 40, "load options");
+static_assert(offsetof(ostraka_load_options_t, struct_size) == 0 && offsetof(ostraka_load_options_t, version) == 8 &&
+                  offsetof(ostraka_load_options_t, strict) == 12 && offsetof(ostraka_load_options_t, state) == 16 &&
+                  offsetof(ostraka_load_options_t, verify) == 20 &&
+                  offsetof(ostraka_load_options_t, num_patterns) == 24 &&
+                  offsetof(ostraka_load_options_t, patterns) == 32,
+              "load options");
 
 void abi_suite(void) {
   ostraka_fsdp_config_t fsdp;
@@ -160,4 +172,15 @@ void abi_suite(void) {
   CHECK_INT(report.struct_size, 72);
   CHECK_INT(report.version, 2);
   CHECK_INT(report.num_elements, 0);
+
+  ostraka_save_options_t save;
+  CHECK_OK(ostraka_save_options_init(&save));
+  CHECK_INT(save.struct_size, 16);
+  CHECK_INT(save.version, 1);
+  CHECK_INT(save.sync, 1);
+  ostraka_load_options_t load;
+  CHECK_OK(ostraka_load_options_init(&load));
+  CHECK_INT(load.struct_size, 40);
+  CHECK_INT(load.version, 1);
+  CHECK(load.strict == 1 && load.state == 1 && load.verify == 1 && load.num_patterns == 0 && load.patterns == NULL);
 }

@@ -112,7 +112,7 @@ static void ddp_members(ostraka_mesh_t mesh) {
   DDP_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
   DDP_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "main_dtype f64 or f32, found bf16");
   DDP_REFUSED(gradient_dtype, OSTRAKA_F16, OSTRAKA_TYPE_MISMATCH, "gradient_dtype f64, f32 or bf16, found f16");
-  DDP_REFUSED(num_f32_accumulators, -1, OSTRAKA_INVALID_ARGUMENT, "num_f32_accumulators >= 0, found -1");
+  DDP_REFUSED(num_f32_accumulators, -1, OSTRAKA_INVALID_ARGUMENT, "number of f32_accumulators >= 0, found -1");
   DDP_REFUSED(num_f32_accumulators, 1, OSTRAKA_INVALID_ARGUMENT, "'f32_accumulators' is null, expected 1");
   config.f32_accumulators = &pattern;
   CHECK_FAILS(ostraka_ddp_create(mesh, &config, NULL, &ddp), OSTRAKA_INVALID_ARGUMENT, "'f32_accumulators' is null");
@@ -214,6 +214,8 @@ void config_suite(void) {
   INIT_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1);
   INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1);
   INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
+  INIT_REFUSES(ostraka_save_options_t, ostraka_save_options_init, 16, 1);
+  INIT_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1);
 
   model_t model = make_model();
   ostraka_fsdp_context_t context = NULL;
@@ -233,6 +235,10 @@ void config_suite(void) {
               ostraka_fsdp_context_memory(model.context, &config));
   USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2,
               ostraka_fsdp_context_node_memory(model.context, &config));
+  USE_REFUSES(ostraka_save_options_t, ostraka_save_options_init, 16, 1,
+              ostraka_save("refused.h5", model.context, NULL, NULL, &config));
+  USE_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1,
+              ostraka_load("refused.h5", model.context, NULL, NULL, &config));
   report_of_version_1(model.context);
   config_of_version_3(model.mesh);
   CHECK(context == NULL && optimizer == NULL && ddp == NULL);

@@ -27,6 +27,9 @@ int main(int argc, char** argv) {
   ddp_suite();
   ddp_gradient_suite();
   ddp_error_suite();
+  checkpoint_suite();
+  checkpoint_error_suite();
+  chunk_suite();
   failure_suite();
   training_suite();
   CHECK_OK(ostraka_finalize());

@@ -30,6 +30,9 @@ void optim_suite(void);
 void ddp_suite(void);
 void ddp_gradient_suite(void);
 void ddp_error_suite(void);
+void checkpoint_suite(void);
+void checkpoint_error_suite(void);
+void chunk_suite(void);
 void failure_suite(void);
 void training_suite(void);
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 INTERFACES = ["ostraka_c.f90", "ostraka_c_layout.f90", "ostraka_c_flat_buffer.f90", "ostraka_c_fsdp.f90",
-              "ostraka_c_ddp.f90"]
+              "ostraka_c_ddp.f90", "ostraka_c_checkpoint.f90"]
 ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
 
@@ -30,8 +30,8 @@ def c_text(headers):
 def plain_type(text):
     """One spelling for a C type: handles are void*, no const, no blanks, fixed widths by their gfortran names."""
     text = re.sub(r"\bconst\b", "", text)
-    text = re.sub(r"\bostraka_(mesh|layout|buffer|flat_buffer|fsdp_context|fsdp_module|ddp|optimizer)_t\b", "void*", text)
-    text = re.sub(r"\bc_(shape|fsdp_config|ddp_config|adamw_config|sgd_config|group_options)_t\b", r"ostraka_\1_t", text)
+    text = re.sub(r"\bostraka_(mesh|layout|buffer|flat_buffer|fsdp_context|fsdp_module|ddp|optimizer|extras|async_save|chunks)_t\b", "void*", text)
+    text = re.sub(r"\bc_(shape|fsdp_config|ddp_config|adamw_config|sgd_config|group_options|save_options|load_options)_t\b", r"ostraka_\1_t", text)
     text = re.sub(r"\bint64_t\b", "long", text)
     text = re.sub(r"\b(int32_t|ostraka_status_t|MPI_Fint)\b", "int", text)
     return re.sub(r"\s+", "", text)
@@ -156,6 +156,9 @@ PLANTED = [  # file, text, what it is replaced by: each must be noticed
     ("ostraka_c_fsdp.f90", "(c_double), value :: learning_rate\n", "(c_double), intent(in) :: learning_rate\n"),
     ("ostraka_c_fsdp.f90", "bind(c, name='ostraka_optimizer_step')", "bind(c, name='ostraka_optimizer_stop')"),
     ("ostraka_c_ddp.f90", "ddp_gradient(ddp, name, dtype, data,", "ddp_gradient(ddp, dtype, name, data,"),
+    ("ostraka_c_checkpoint.f90", "c_save(path, context, optimizer,", "c_save(context, path, optimizer,"),
+    ("ostraka_c_checkpoint.f90", "c_chunks_name(chunks, index, name)", "c_chunks_name(index, chunks, name)"),
+    ("ostraka_types.f90", "integer(c_int32_t) :: num_patterns", "integer(c_int64_t) :: num_patterns"),
     ("ostraka_types.f90", "OSTRAKA_USES_AUTO = -1", "OSTRAKA_USES_AUTO = -2"),
     ("ostraka_types.f90", "    integer(c_int64_t) :: bucket_size\n", "    integer(c_int32_t) :: bucket_size\n"),
     ("ostraka_types.f90", "OSTRAKA_USER_FAILURE = 53", "OSTRAKA_USER_FAILURE = 54"),

@@ -7,7 +7,10 @@
 #define OSTRAKA_H
 
 #include <ostraka/buffer.h>
+#include <ostraka/checkpoint.h>
+#include <ostraka/chunks.h>
 #include <ostraka/ddp.h>
+#include <ostraka/extras.h>
 #include <ostraka/flat_buffer.h>
 #include <ostraka/fsdp.h>
 #include <ostraka/layout.h>

@@ -111,5 +111,8 @@ typedef struct ostraka_fsdp_context* ostraka_fsdp_context_t;
 typedef struct ostraka_fsdp_module* ostraka_fsdp_module_t;
 typedef struct ostraka_ddp* ostraka_ddp_t;
 typedef struct ostraka_optimizer* ostraka_optimizer_t;
+typedef struct ostraka_extras* ostraka_extras_t;
+typedef struct ostraka_async_save* ostraka_async_save_t;
+typedef struct ostraka_chunks* ostraka_chunks_t;
 
 #endif

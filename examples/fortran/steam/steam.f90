@@ -2,11 +2,16 @@
 ! Trains a network for the properties of water and steam with weights, gradients and optimizer state sharded over all
 ! ranks, and compares the loss curve with one that PyTorch computed on a single process.
 !
-!   mpiexec -n 3 steam [DATA_DIR [EPOCHS]]     DATA_DIR: else the environment's STEAM_DATA, else "data"
+!   mpiexec -n 3 steam [DATA_DIR [EPOCHS]] [--every K] [--resume] [--file FILE]
+!     DATA_DIR       else the environment's STEAM_DATA, else "data"
+!     --every K      saves to FILE (steam.h5) behind every K-th epoch, and behind the last one
+!     --resume       goes on behind the epoch that FILE was saved in, also on another number of ranks
 program steam
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, output_unit, real64
   use mpi_f08
   use ostraka
+  use steam_arguments
+  use steam_checkpoint
   use steam_data
   use steam_network
   use steam_random
@@ -28,23 +33,26 @@ program steam
   type(activation_t) :: activation(0:num_layers)  ! of the rows that this rank works on
   type(steam_t), allocatable :: points
   type(random_t) :: random
-  character(:), allocatable :: folder, message
+  type(arguments_t) :: arguments
+  character(:), allocatable :: message
   real(real64) :: squares(2), loss(2, num_epochs), density_error(num_validation), step_seconds, started
-  integer :: order(num_training), rank, ranks, epochs, epoch, first, i
+  integer :: order(num_training), rank, ranks, done, epoch, first, i
 
   call mpi_init()
   call mpi_comm_rank(mpi_comm_world, rank)
   call mpi_comm_size(mpi_comm_world, ranks)
   allocate(points)
-  call read_arguments(folder, epochs, message)
-  if (len(message) == 0) call read_steam(folder, points, message)
+  call read_arguments(arguments, message)
+  if (len(message) == 0) call read_steam(arguments%folder, points, message)
   call stop_together(message)
 
   call ostraka_initialize()
   call build_network()
   order = [(i, i = 1, num_training)]
   step_seconds = 0
-  do epoch = 1, epochs
+  done = 0
+  if (arguments%resumes) call resume()
+  do epoch = done + 1, arguments%epochs
     call random%shuffle(order)
     call adamw%set_learning_rate(first_rate * (1 - real(epoch - 1, real64) / num_epochs))
     squares = 0
@@ -56,20 +64,24 @@ program steam
     call validate(squares(2), density_error)
     call mpi_allreduce(mpi_in_place, squares, 2, mpi_double_precision, mpi_sum, mpi_comm_world)
     loss(:, epoch) = squares / (num_outputs * [num_training, num_validation])
-    if (rank == 0 .and. (epoch == 1 .or. modulo(epoch, 10) == 0 .or. epoch == epochs)) then
+    if (rank == 0 .and. (epoch == done + 1 .or. modulo(epoch, 10) == 0 .or. epoch == arguments%epochs)) then
       write(output_unit, '("epoch ", i3, "   train MSE ", f8.6, "   validation MSE ", f8.6)') epoch, loss(:, epoch)
       flush(output_unit)
     end if
+    if (arguments%every > 0) then
+      if (modulo(epoch, arguments%every) == 0 .or. epoch == arguments%epochs) &
+        call save_run(arguments%checkpoint, context, adamw, random, order, loss(:, :epoch))
+    end if
   end do
   call context%memory(memory)
-  call report(loss(:, :epochs), message)
+  call report(loss(:, :arguments%epochs), message)
 
   call adamw%destroy()
   call context%destroy()
   call mesh%destroy()
   call ostraka_finalize()
   call stop_together(message)
-  deallocate(points, folder, message)             ! a program's own variables outlive it otherwise
+  deallocate(points, message)                     ! a program's own variables outlive it otherwise
   call mpi_finalize()
 
 contains
@@ -97,6 +109,15 @@ contains
     call context%finalize()
     call adamw%create_adamw(context, learning_rate=first_rate, beta1=0.9_real64, beta2=0.999_real64, &
                             epsilon=1e-8_real64, weight_decay=1e-4_real64)
+  end subroutine
+
+  ! The network as it was behind epoch `done`, and what is left to do.
+  subroutine resume()
+    call resume_run(arguments%checkpoint, context, adamw, random, order, loss, done)
+    message = ''
+    if (done >= arguments%epochs) message = arguments%checkpoint // ': nothing is left to train'
+    call stop_together(message)
+    if (rank == 0) write(output_unit, '("resumed behind epoch ", i0)') done
   end subroutine
 
   ! One step: forward, backward, update. Adds this rank's squared errors before the update to `squares`.
@@ -202,7 +223,8 @@ contains
     write(output_unit, '("median relative density error: ", f5.2, " %")') 100 * median(density_error)
     write(output_unit, '(a, i0, a, i0, a, i0)') 'parameters + gradients + optimizer state: ', held, &
       ' bytes per rank on ', ranks, ' ranks, unsharded ', unsharded
-    write(output_unit, '("time per step: ", f7.3, " ms")') 1000 * step_seconds / (last * (num_training / batch_size))
+    write(output_unit, '("time per step: ", f7.3, " ms")') &
+      1000 * step_seconds / ((last - done) * (num_training / batch_size))
     write(output_unit, '(a, es9.2e3, a, i0, a, es7.1)') 'largest relative deviation from the reference: ', worst, &
       ' in epoch ', position(2), ', allowed below ', tolerance
     flush(output_unit)
@@ -220,27 +242,6 @@ contains
     flush(error_unit)
     call mpi_finalize()
     error stop 1, quiet=.true.
-  end subroutine
-
-  subroutine read_arguments(folder, epochs, message)
-    character(:), allocatable, intent(out) :: folder, message
-    integer, intent(out) :: epochs
-    character(4096) :: argument
-    integer :: status
-
-    message = ''
-    epochs = num_epochs
-    call get_command_argument(1, argument)
-    if (len_trim(argument) == 0) call get_environment_variable('STEAM_DATA', argument)
-    if (len_trim(argument) == 0) argument = 'data'
-    folder = trim(argument)
-    if (command_argument_count() < 2) return
-    call get_command_argument(2, argument)
-    status = verify(trim(argument), '0123456789')
-    if (status == 0) read(argument, *, iostat=status) epochs
-    if (status /= 0 .or. epochs < 1 .or. epochs > num_epochs) then
-      message = 'argument 2: expected a number of epochs from 1 to 100, found "' // trim(argument) // '"'
-    end if
   end subroutine
 
 end program

@@ -8,7 +8,6 @@ module steam_random
   integer(int64), parameter :: multiplier = 16807_int64, modulus = 2147483647_int64
 
   type, public :: random_t
-    private
     integer(int64) :: state = 12345_int64
   contains
     procedure, private :: next

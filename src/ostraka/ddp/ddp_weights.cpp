@@ -208,6 +208,20 @@ std::vector<buffer::NamedState> DistributedDataParallel::named_states() {
   return states;
 }
 
+std::vector<buffer::NamedState> DistributedDataParallel::all_states() {
+  std::vector<buffer::NamedState> states = named_states();
+  for (const auto& weights : frozen_) {
+    buffer::NamedState state;
+    state.main_weight = weights->main();
+    state.tensor_names.resize(static_cast<std::size_t>(state.main_weight.layout()->num_tensors()));
+    for (const auto& [name, place] : places_)
+      if (place.weights == weights.get())
+        state.tensor_names[place.tensor] = name;
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
 // Functions that refuse once this object is gone.
 buffer::NamedState DistributedDataParallel::named_state(int group, const std::shared_ptr<Bucket>& bucket) {
   const auto owner = [weak = weak_from_this()] {

@@ -162,6 +162,8 @@ public:
 
   /// The trainable parameters, a state per bucket; valid longer than this object, but then refuses updates.
   std::vector<buffer::NamedState> named_states();
+  /// The same and the frozen parameters, which have no gradients: what a checkpoint holds.
+  std::vector<buffer::NamedState> all_states();
   MemoryReport memory() const;
   bool is_finalized() const { return is_finalized_; }
   const Config& config() const { return resources_->config; }

@@ -1,0 +1,258 @@
+! SPDX-License-Identifier: Apache-2.0
+!! Internal: checkpoint files. Use the module `ostraka`.
+module ostraka_checkpoint
+  use, intrinsic :: iso_c_binding, only: c_char, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use ostraka_c_checkpoint
+  use ostraka_ddp, only: ddp_handle, ostraka_ddp_t
+  use ostraka_extras, only: extras_handle, ostraka_extras_t
+  use ostraka_fsdp, only: context_handle, ostraka_fsdp_context_t
+  use ostraka_optim, only: optimizer_handle, ostraka_optimizer_t
+  use ostraka_support, only: as_int, conclude, from_c_string, to_c_string, to_c_strings
+  use ostraka_types
+  implicit none
+  private
+  public :: ostraka_async_save_t, ostraka_load, ostraka_save
+
+  !! `call ostraka_save(path, context_or_ddp, optimizer, extras, sync, ierr)`: one plain HDF5 file with main weights,
+  !! frozen ones too, the state and steps of the optimizer, and what the program adds. The file gets its name when it is
+  !! whole: until then, and when anything fails, `path` is what it was. `sync` (.true.): it is on the disk by then;
+  !! .false.: a crash of the machine may lose it. An error while an asynchronous save is in flight. Collective.
+  interface ostraka_save
+    module procedure save_context, save_ddp
+  end interface
+
+  !! `call ostraka_load(path, context_or_ddp, optimizer, extras, strict, patterns, state, verify, missing, unexpected,
+  !! ierr)`: reads what a save wrote on any number of ranks, with any recipe, layout and floating type; values of
+  !! `extras` become those of the file, its buffers are loaded into. `strict` (.true.): tensors that the file lacks or
+  !! has beyond those asked for are an error; .false.: what both have is loaded, and the rest is in `missing` and
+  !! `unexpected`, a name to a line. `patterns`: only tensors of these names, with * and ?. `state` (.true.); .false.:
+  !! optimizer state and steps stay, and the file's are ignored. `verify` (.true.): checksums are compared. Errors before
+  !! tensors are read change nothing; later ones, also damaged bytes, leave the tensors undefined. Collective.
+  interface ostraka_load
+    module procedure load_context, load_ddp
+  end interface
+
+  !! A save that goes on while training does. Assignment copies the handle.
+  type :: ostraka_async_save_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure, private :: start_context, start_ddp
+    !! `call save%start(path, context_or_ddp, optimizer, extras, sync, ierr)`: copies what this rank writes and returns:
+    !! weights may change. A thread writes the copy. One save may be in flight. Collective. Overwrites the handle.
+    generic, public :: start => start_context, start_ddp
+    procedure, public :: test
+    procedure, public :: wait => save_wait
+    procedure, public :: staging_bytes
+    procedure, public :: destroy
+  end type
+
+contains
+
+  subroutine save_context(path, context, optimizer, extras, sync, ierr)
+    character(*), intent(in) :: path
+    class(ostraka_fsdp_context_t), intent(in) :: context
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
+    class(ostraka_extras_t), intent(in), optional :: extras
+    logical, intent(in), optional :: sync
+    integer(int32), intent(out), optional :: ierr
+    type(c_save_options_t) :: options
+    integer(int32) :: status
+
+    call fill_save_options(options, status, sync)
+    if (status == OSTRAKA_OK) status = c_save(to_c_string(path), context_handle(context), &
+      optional_optimizer(optimizer), optional_extras(extras), options)
+    call conclude('ostraka_save', status, ierr)
+  end subroutine
+
+  subroutine save_ddp(path, ddp, optimizer, extras, sync, ierr)
+    character(*), intent(in) :: path
+    class(ostraka_ddp_t), intent(in) :: ddp
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
+    class(ostraka_extras_t), intent(in), optional :: extras
+    logical, intent(in), optional :: sync
+    integer(int32), intent(out), optional :: ierr
+    type(c_save_options_t) :: options
+    integer(int32) :: status
+
+    call fill_save_options(options, status, sync)
+    if (status == OSTRAKA_OK) status = c_save_ddp(to_c_string(path), ddp_handle(ddp), optional_optimizer(optimizer), &
+      optional_extras(extras), options)
+    call conclude('ostraka_save', status, ierr)
+  end subroutine
+
+  subroutine load_context(path, context, optimizer, extras, strict, patterns, state, verify, missing, unexpected, ierr)
+    character(*), intent(in) :: path
+    class(ostraka_fsdp_context_t), intent(in) :: context
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
+    class(ostraka_extras_t), intent(in), optional :: extras
+    logical, intent(in), optional :: strict, state, verify
+    character(*), intent(in), optional :: patterns(:)
+    character(:), allocatable, intent(out), optional :: missing, unexpected
+    integer(int32), intent(out), optional :: ierr
+    type(c_load_options_t) :: options
+    character(kind=c_char), allocatable, target :: text(:,:)
+    type(c_ptr), allocatable, target :: addresses(:)
+    integer(int32) :: status
+
+    call fill_load_options(options, text, addresses, status, strict, patterns, state, verify)
+    if (status == OSTRAKA_OK) status = c_load(to_c_string(path), context_handle(context), &
+      optional_optimizer(optimizer), optional_extras(extras), options)
+    call tell_left_out(status, missing, unexpected)
+    call conclude('ostraka_load', status, ierr)
+  end subroutine
+
+  subroutine load_ddp(path, ddp, optimizer, extras, strict, patterns, state, verify, missing, unexpected, ierr)
+    character(*), intent(in) :: path
+    class(ostraka_ddp_t), intent(in) :: ddp
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
+    class(ostraka_extras_t), intent(in), optional :: extras
+    logical, intent(in), optional :: strict, state, verify
+    character(*), intent(in), optional :: patterns(:)
+    character(:), allocatable, intent(out), optional :: missing, unexpected
+    integer(int32), intent(out), optional :: ierr
+    type(c_load_options_t) :: options
+    character(kind=c_char), allocatable, target :: text(:,:)
+    type(c_ptr), allocatable, target :: addresses(:)
+    integer(int32) :: status
+
+    call fill_load_options(options, text, addresses, status, strict, patterns, state, verify)
+    if (status == OSTRAKA_OK) status = c_load_ddp(to_c_string(path), ddp_handle(ddp), optional_optimizer(optimizer), &
+      optional_extras(extras), options)
+    call tell_left_out(status, missing, unexpected)
+    call conclude('ostraka_load', status, ierr)
+  end subroutine
+
+  subroutine start_context(self, path, context, optimizer, extras, sync, ierr)
+    class(ostraka_async_save_t), intent(out) :: self
+    character(*), intent(in) :: path
+    class(ostraka_fsdp_context_t), intent(in) :: context
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
+    class(ostraka_extras_t), intent(in), optional :: extras
+    logical, intent(in), optional :: sync
+    integer(int32), intent(out), optional :: ierr
+    type(c_save_options_t) :: options
+    integer(int32) :: status
+
+    call fill_save_options(options, status, sync)
+    if (status == OSTRAKA_OK) status = c_async_save_start(to_c_string(path), context_handle(context), &
+      optional_optimizer(optimizer), optional_extras(extras), options, self%handle)
+    call conclude('async_save%start', status, ierr)
+  end subroutine
+
+  subroutine start_ddp(self, path, ddp, optimizer, extras, sync, ierr)
+    class(ostraka_async_save_t), intent(out) :: self
+    character(*), intent(in) :: path
+    class(ostraka_ddp_t), intent(in) :: ddp
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
+    class(ostraka_extras_t), intent(in), optional :: extras
+    logical, intent(in), optional :: sync
+    integer(int32), intent(out), optional :: ierr
+    type(c_save_options_t) :: options
+    integer(int32) :: status
+
+    call fill_save_options(options, status, sync)
+    if (status == OSTRAKA_OK) status = c_async_save_start_ddp(to_c_string(path), ddp_handle(ddp), &
+      optional_optimizer(optimizer), optional_extras(extras), options, self%handle)
+    call conclude('async_save%start', status, ierr)
+  end subroutine
+
+  !! Whether the file is complete and has its name. What went wrong on any rank is an error on all, once. Collective.
+  subroutine test(self, is_done, ierr)
+    class(ostraka_async_save_t), intent(in) :: self
+    logical, intent(out) :: is_done
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: found, status
+
+    found = 0
+    status = c_async_save_test(self%handle, found)
+    is_done = status == OSTRAKA_OK .and. found /= 0
+    call conclude('async_save%test', status, ierr)
+  end subroutine
+
+  !! The same when it is. Collective.
+  subroutine save_wait(self, ierr)
+    class(ostraka_async_save_t), intent(in) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('async_save%wait', c_async_save_wait(self%handle), ierr)
+  end subroutine
+
+  !! Bytes that this rank copied. Local.
+  subroutine staging_bytes(self, bytes, ierr)
+    class(ostraka_async_save_t), intent(in) :: self
+    integer(int64), intent(out) :: bytes
+    integer(int32), intent(out), optional :: ierr
+
+    bytes = 0
+    call conclude('async_save%staging_bytes', c_async_save_staging_bytes(self%handle, bytes), ierr)
+  end subroutine
+
+  !! Waits for this rank's writing, drops a file that test or wait did not complete, and nulls the handle. Local.
+  subroutine destroy(self, ierr)
+    class(ostraka_async_save_t), intent(inout) :: self
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('async_save%destroy', c_async_save_destroy(self%handle), ierr)
+  end subroutine
+
+  !! --- what these share
+
+  subroutine fill_save_options(options, status, sync)
+    type(c_save_options_t), intent(out) :: options
+    integer(int32), intent(out) :: status
+    logical, intent(in), optional :: sync
+
+    status = c_save_options_init_versioned(options, int(c_sizeof(options), int64), OSTRAKA_SAVE_OPTIONS_VERSION)
+    if (status == OSTRAKA_OK) options%sync = as_int(sync, options%sync)
+  end subroutine
+
+  !! `options` refers to `addresses`, and they to `text`.
+  subroutine fill_load_options(options, text, addresses, status, strict, patterns, state, verify)
+    type(c_load_options_t), intent(out) :: options
+    character(kind=c_char), allocatable, target, intent(out) :: text(:,:)
+    type(c_ptr), allocatable, target, intent(out) :: addresses(:)
+    integer(int32), intent(out) :: status
+    logical, intent(in), optional :: strict, state, verify
+    character(*), intent(in), optional :: patterns(:)
+
+    status = c_load_options_init_versioned(options, int(c_sizeof(options), int64), OSTRAKA_LOAD_OPTIONS_VERSION)
+    if (status /= OSTRAKA_OK) return
+    options%strict = as_int(strict, options%strict)
+    options%state = as_int(state, options%state)
+    options%verify = as_int(verify, options%verify)
+    if (.not. present(patterns)) return
+    if (size(patterns) == 0) return
+    call to_c_strings(patterns, text, addresses)
+    options%num_patterns = size(patterns, kind=int32)
+    options%patterns = c_loc(addresses)
+  end subroutine
+
+  subroutine tell_left_out(status, missing, unexpected)
+    integer(int32), intent(in) :: status
+    character(:), allocatable, intent(out), optional :: missing, unexpected
+    type(c_ptr) :: addresses(2)
+
+    addresses = c_null_ptr
+    if (status == OSTRAKA_OK) then
+      if (c_load_left_out(addresses(1), addresses(2)) /= OSTRAKA_OK) addresses = c_null_ptr
+    end if
+    if (present(missing)) missing = from_c_string(addresses(1))
+    if (present(unexpected)) unexpected = from_c_string(addresses(2))
+  end subroutine
+
+  type(c_ptr) function optional_optimizer(optimizer)
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
+
+    optional_optimizer = c_null_ptr
+    if (present(optimizer)) optional_optimizer = optimizer_handle(optimizer)
+  end function
+
+  type(c_ptr) function optional_extras(extras)
+    class(ostraka_extras_t), intent(in), optional :: extras
+
+    optional_extras = c_null_ptr
+    if (present(extras)) optional_extras = extras_handle(extras)
+  end function
+end module
