@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the library needs: MPI's C interface (the C++ one is obsolete), one shared Kokkos, and JSON headers (private).
+# What the library needs: MPI's C interface (the C++ one is obsolete), one shared Kokkos, JSON headers, for
+# checkpoints any HDF5, and for the tools CLI11 (all private).
 find_package(MPI REQUIRED COMPONENTS C)
 find_package(nlohmann_json 3.10 REQUIRED)
 
@@ -8,6 +9,20 @@ find_package(Kokkos 4.5 QUIET COMPONENTS separable_compilation)
 if(NOT Kokkos_FOUND)
   message(FATAL_ERROR "Ostraka: no Kokkos >= 4.5 was found. scripts/setup builds one and says where; then pass "
                       "-DKokkos_ROOT=FOLDER (or that of your own, built shared).")
+endif()
+if(OSTRAKA_ENABLE_HDF5)
+  find_package(HDF5 1.10.2 QUIET COMPONENTS C)
+  if(NOT HDF5_FOUND)
+    message(FATAL_ERROR "Ostraka: no HDF5 >= 1.10.2 was found, which checkpoints need. scripts/setup installs Debian's; "
+                        "name your own with -DHDF5_ROOT=FOLDER, or build without checkpoints: -DOSTRAKA_ENABLE_HDF5=OFF.")
+  endif()
+endif()
+if(OSTRAKA_BUILD_TOOLS AND OSTRAKA_ENABLE_HDF5)
+  find_package(CLI11 2.1 QUIET)
+  if(NOT CLI11_FOUND)
+    message(FATAL_ERROR "Ostraka: no CLI11 >= 2.1 was found, which the tools need. scripts/setup installs Debian's; name "
+                        "your own with -DCLI11_ROOT=FOLDER, or build without tools: -DOSTRAKA_BUILD_TOOLS=OFF.")
+  endif()
 endif()
 if(Kokkos_ENABLE_CUDA)
   find_package(CUDAToolkit REQUIRED)

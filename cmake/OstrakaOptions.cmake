@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is built beside the core. ON means required: nothing is turned off because something was not found.
+# What follows from the dependencies. ON means required: nothing is turned off because something was not found.
 set(cuda_default OFF)
 if(Kokkos_ENABLE_CUDA)
   set(cuda_default ON)
 endif()
 option(OSTRAKA_ENABLE_CUDA "Memory and kernels on NVIDIA GPUs; follows Kokkos" ${cuda_default})
 option(OSTRAKA_ENABLE_NCCL "Collectives of GPU memory by NCCL" OFF)
-option(OSTRAKA_ENABLE_HDF5 "Checkpoints in HDF5 files" OFF)
 
 # ostraka_require(OPTION HAVE WHAT): an option that is ON without what it needs is an error.
 function(ostraka_require option have what)
@@ -16,7 +15,6 @@ function(ostraka_require option have what)
 endfunction()
 ostraka_require(OSTRAKA_ENABLE_CUDA Kokkos_ENABLE_CUDA "the Kokkos in ${Kokkos_DIR} was built without CUDA")
 ostraka_require(OSTRAKA_ENABLE_NCCL OSTRAKA_HAS_NCCL "this version or build has no NCCL")
-ostraka_require(OSTRAKA_ENABLE_HDF5 OSTRAKA_HAS_HDF5 "this version or build has no HDF5")
 if(Kokkos_ENABLE_CUDA AND NOT OSTRAKA_ENABLE_CUDA)
   message(FATAL_ERROR "Ostraka: OSTRAKA_ENABLE_CUDA is OFF, but the Kokkos in ${Kokkos_DIR} was built with CUDA; turn it "
                       "on, or name a Kokkos without CUDA by -DKokkos_ROOT=FOLDER")

@@ -26,6 +26,12 @@ add_library(ostraka_mpi_interface INTERFACE)
 target_link_libraries(ostraka_mpi_interface INTERFACE MPI::MPI_C)
 target_compile_definitions(ostraka_mpi_interface INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 
+# HDF5's C interface, where there is one.
+add_library(ostraka_hdf5 INTERFACE)
+if(OSTRAKA_ENABLE_HDF5)
+  target_link_libraries(ostraka_hdf5 INTERFACE hdf5::hdf5)
+endif()
+
 # A CUDA Kokkos needs libcuda.so.1, which only a driver brings: let programs link where there is none.
 set(OSTRAKA_CONSUMER_LINK_OPTIONS "")
 if(Kokkos_ENABLE_CUDA)

@@ -1,11 +1,12 @@
 ! SPDX-License-Identifier: Apache-2.0
-!! Ostraka: sharded distributed buffers and fully sharded data parallelism for MPI codes. The whole Fortran interface,
-!! but for type(MPI_Comm): see ostraka_mpi_f08. Arrays have their natural Fortran shape and are cut along their last
+!! Ostraka: sharded distributed buffers, fully sharded and distributed data parallelism for MPI codes. The whole Fortran
+!! interface, but for type(MPI_Comm): see ostraka_mpi_f08. Arrays have their natural Fortran shape and are cut along their last
 !! index; tensors and axes count from 1, ranks and offsets from 0. Handles are copied by assignment and ended by
 !! %destroy(), which is not called for you. An error without `ierr` stops the program with a message.
 module ostraka
   use ostraka_arrays, only: ostraka_shape, ostraka_shape_t, ostraka_tensor, ostraka_tensor_t
   use ostraka_buffer, only: ostraka_buffer_t
+  use ostraka_ddp, only: ostraka_ddp_t
   use ostraka_flat_buffer, only: ostraka_flat_buffer_t
   use ostraka_fsdp, only: ostraka_fill, ostraka_fsdp_context_t, ostraka_fsdp_module_t
   use ostraka_layout, only: ostraka_layout_t, ostraka_plan_owners
@@ -25,6 +26,8 @@ module ostraka
     OSTRAKA_NOT_SUPPORTED, OSTRAKA_OK, OSTRAKA_OUT_OF_MEMORY, ostraka_placement_t, OSTRAKA_PLANNED, OSTRAKA_PROD, &
     OSTRAKA_RAGGED, OSTRAKA_RANKS_DISAGREE, OSTRAKA_REFERENCE, OSTRAKA_SHAPE_MISMATCH, OSTRAKA_SUM, &
     OSTRAKA_TENSOR_ATOMIC, OSTRAKA_TIME_OUT, OSTRAKA_TYPE_MISMATCH, OSTRAKA_U8, OSTRAKA_USER_FAILURE, OSTRAKA_ZERO_3, &
+    OSTRAKA_ARRANGEMENT_LAYER_WISE, OSTRAKA_ARRANGEMENT_PACKED, OSTRAKA_SCALING_MEAN, OSTRAKA_SCALING_PRE_SCALE, &
+    OSTRAKA_SCALING_SUM, OSTRAKA_USES_AUTO, &
     OSTRAKA_HFSDP, OSTRAKA_HSDP, OSTRAKA_ZERO_1, OSTRAKA_ZERO_1_ZERO_2, OSTRAKA_ZERO_2
   implicit none
   public

@@ -282,6 +282,18 @@ module ostraka_c_fsdp
       type(c_sgd_config_t), intent(in) :: config
       type(c_ptr), intent(inout) :: optimizer
     end function
+    integer(c_int32_t) function c_adamw_create_ddp(ddp, config, optimizer) bind(c, name='ostraka_adamw_create_ddp')
+      import
+      type(c_ptr), value :: ddp
+      type(c_adamw_config_t), intent(in) :: config
+      type(c_ptr), intent(inout) :: optimizer
+    end function
+    integer(c_int32_t) function c_sgd_create_ddp(ddp, config, optimizer) bind(c, name='ostraka_sgd_create_ddp')
+      import
+      type(c_ptr), value :: ddp
+      type(c_sgd_config_t), intent(in) :: config
+      type(c_ptr), intent(inout) :: optimizer
+    end function
     integer(c_int32_t) function c_optimizer_step(optimizer) bind(c, name='ostraka_optimizer_step')
       import
       type(c_ptr), value :: optimizer

@@ -121,17 +121,20 @@ contains
   !! `main_dtype` of main weights, gradients and optimizer state: f64 for f64, else f32; `compute_dtype` OSTRAKA_F64 or
   !! OSTRAKA_F32 in which whole weights are handed out, `reduction_dtype` in which gradients are taken: likewise.
   !! `prefetch`, elements of weights gathered ahead: -1 (one module), 0 (none), or whole modules until so many are
-  !! reached; `unified_stream` .false.: gathers and reductions do not take turns.
+  !! reached; `unified_stream` .false.: gathers and reductions do not take turns. `gradient_slot_bytes`, what the slots of
+  !! all ranks of a node may hold together (there are fewer, but one, where so many are larger): -1 (the last-level
+  !! caches of the machine where all ranks share one node, else no bound).
   !! Placements chosen by hand instead of `recipe`, one per axis, all three: `parameter_placements`,
   !! `gradient_placements` (while micro-batches add up) and `optimizer_placements`.
   subroutine create(self, mesh, recipe, reduction, gradient_slots, broadcast, main_dtype, compute_dtype, &
-    reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, prefetch, unified_stream, ierr)
+    reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, prefetch, unified_stream, &
+    gradient_slot_bytes, ierr)
     class(ostraka_fsdp_context_t), intent(out) :: self
     class(ostraka_mesh_t), intent(in) :: mesh
     integer(int32), intent(in), optional :: recipe, reduction, gradient_slots
     logical, intent(in), optional :: broadcast
     integer(int32), intent(in), optional :: main_dtype, compute_dtype, reduction_dtype
-    integer(int64), intent(in), optional :: prefetch
+    integer(int64), intent(in), optional :: prefetch, gradient_slot_bytes
     logical, intent(in), optional :: unified_stream
     type(ostraka_placement_t), intent(in), optional, target, contiguous :: parameter_placements(:), &
       gradient_placements(:), optimizer_placements(:)
@@ -151,6 +154,7 @@ contains
       if (present(compute_dtype)) config%compute_dtype = compute_dtype
       if (present(reduction_dtype)) config%reduction_dtype = reduction_dtype
       if (present(prefetch)) config%prefetch = prefetch
+      if (present(gradient_slot_bytes)) config%gradient_slot_bytes = gradient_slot_bytes
       if (present(unified_stream)) config%unified_stream = merge(1_int32, 0_int32, unified_stream)
       if (present(parameter_placements)) call take(parameter_placements, config%parameter_placements)
       if (present(gradient_placements)) call take(gradient_placements, config%gradient_placements)

@@ -1,9 +1,10 @@
 ! SPDX-License-Identifier: Apache-2.0
-!! Internal: optimizers on the local shards of a context. Use the module `ostraka`.
+!! Internal: optimizers on a context or a ddp. Use the module `ostraka`.
 module ostraka_optim
   use, intrinsic :: iso_c_binding, only: c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int32, int64, real64
   use ostraka_c_fsdp
+  use ostraka_ddp, only: ddp_handle, ostraka_ddp_t
   use ostraka_fsdp, only: context_handle, ostraka_fsdp_context_t
   use ostraka_support, only: conclude, to_c_string
   use ostraka_types
@@ -11,13 +12,19 @@ module ostraka_optim
   private
   public :: ostraka_optimizer_t
 
-  !! Updates all trainable parameters of a context. Assignment copies the handle, not the optimizer.
+  !! Updates all trainable parameters of a context or a ddp. Assignment copies the handle, not the optimizer.
   type :: ostraka_optimizer_t
     private
     type(c_ptr) :: handle = c_null_ptr
   contains
-    procedure, public :: create_adamw
-    procedure, public :: create_sgd
+    procedure, private :: create_adamw_context, create_adamw_ddp
+    !! AdamW on a finalised context or ddp. Local. Overwrites the handle. Defaults: learning_rate 1e-3, beta1 0.9, beta2
+    !! 0.999, epsilon 1e-8, weight_decay 1e-2 (decoupled).
+    generic, public :: create_adamw => create_adamw_context, create_adamw_ddp
+    procedure, private :: create_sgd_context, create_sgd_ddp
+    !! Stochastic gradient descent on a finalised context or ddp. Local. Overwrites the handle. Defaults: learning_rate
+    !! 1e-3, momentum 0, weight_decay 0.
+    generic, public :: create_sgd => create_sgd_context, create_sgd_ddp
     procedure, public :: set_learning_rate
     procedure, public :: set_group
     procedure, public :: gradient_norm
@@ -34,9 +41,7 @@ module ostraka_optim
 
 contains
 
-  !! AdamW on a finalised context. Local. Overwrites the handle. Defaults: learning_rate 1e-3, beta1 0.9, beta2 0.999,
-  !! epsilon 1e-8, weight_decay 1e-2 (decoupled).
-  subroutine create_adamw(self, context, learning_rate, beta1, beta2, epsilon, weight_decay, ierr)
+  subroutine create_adamw_context(self, context, learning_rate, beta1, beta2, epsilon, weight_decay, ierr)
     class(ostraka_optimizer_t), intent(out) :: self
     class(ostraka_fsdp_context_t), intent(in) :: context
     real(real64), intent(in), optional :: learning_rate, beta1, beta2, epsilon, weight_decay
@@ -44,21 +49,25 @@ contains
     type(c_adamw_config_t) :: config
     integer(int32) :: status
 
-    status = c_adamw_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_ADAMW_CONFIG_VERSION)
-    if (status == OSTRAKA_OK) then
-      if (present(learning_rate)) config%learning_rate = learning_rate
-      if (present(beta1)) config%beta1 = beta1
-      if (present(beta2)) config%beta2 = beta2
-      if (present(epsilon)) config%epsilon = epsilon
-      if (present(weight_decay)) config%weight_decay = weight_decay
-      status = c_adamw_create(context_handle(context), config, self%handle)
-    end if
+    call fill_adamw(config, status, learning_rate, beta1, beta2, epsilon, weight_decay)
+    if (status == OSTRAKA_OK) status = c_adamw_create(context_handle(context), config, self%handle)
     call conclude('optimizer%create_adamw', status, ierr)
   end subroutine
 
-  !! Stochastic gradient descent on a finalised context. Local. Overwrites the handle. Defaults: learning_rate 1e-3,
-  !! momentum 0, weight_decay 0.
-  subroutine create_sgd(self, context, learning_rate, momentum, weight_decay, ierr)
+  subroutine create_adamw_ddp(self, ddp, learning_rate, beta1, beta2, epsilon, weight_decay, ierr)
+    class(ostraka_optimizer_t), intent(out) :: self
+    class(ostraka_ddp_t), intent(in) :: ddp
+    real(real64), intent(in), optional :: learning_rate, beta1, beta2, epsilon, weight_decay
+    integer(int32), intent(out), optional :: ierr
+    type(c_adamw_config_t) :: config
+    integer(int32) :: status
+
+    call fill_adamw(config, status, learning_rate, beta1, beta2, epsilon, weight_decay)
+    if (status == OSTRAKA_OK) status = c_adamw_create_ddp(ddp_handle(ddp), config, self%handle)
+    call conclude('optimizer%create_adamw', status, ierr)
+  end subroutine
+
+  subroutine create_sgd_context(self, context, learning_rate, momentum, weight_decay, ierr)
     class(ostraka_optimizer_t), intent(out) :: self
     class(ostraka_fsdp_context_t), intent(in) :: context
     real(real64), intent(in), optional :: learning_rate, momentum, weight_decay
@@ -66,14 +75,49 @@ contains
     type(c_sgd_config_t) :: config
     integer(int32) :: status
 
-    status = c_sgd_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_SGD_CONFIG_VERSION)
-    if (status == OSTRAKA_OK) then
-      if (present(learning_rate)) config%learning_rate = learning_rate
-      if (present(momentum)) config%momentum = momentum
-      if (present(weight_decay)) config%weight_decay = weight_decay
-      status = c_sgd_create(context_handle(context), config, self%handle)
-    end if
+    call fill_sgd(config, status, learning_rate, momentum, weight_decay)
+    if (status == OSTRAKA_OK) status = c_sgd_create(context_handle(context), config, self%handle)
     call conclude('optimizer%create_sgd', status, ierr)
+  end subroutine
+
+  subroutine create_sgd_ddp(self, ddp, learning_rate, momentum, weight_decay, ierr)
+    class(ostraka_optimizer_t), intent(out) :: self
+    class(ostraka_ddp_t), intent(in) :: ddp
+    real(real64), intent(in), optional :: learning_rate, momentum, weight_decay
+    integer(int32), intent(out), optional :: ierr
+    type(c_sgd_config_t) :: config
+    integer(int32) :: status
+
+    call fill_sgd(config, status, learning_rate, momentum, weight_decay)
+    if (status == OSTRAKA_OK) status = c_sgd_create_ddp(ddp_handle(ddp), config, self%handle)
+    call conclude('optimizer%create_sgd', status, ierr)
+  end subroutine
+
+  !! The defaults and what is present.
+  subroutine fill_adamw(config, status, learning_rate, beta1, beta2, epsilon, weight_decay)
+    type(c_adamw_config_t), intent(out) :: config
+    integer(int32), intent(out) :: status
+    real(real64), intent(in), optional :: learning_rate, beta1, beta2, epsilon, weight_decay
+
+    status = c_adamw_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_ADAMW_CONFIG_VERSION)
+    if (status /= OSTRAKA_OK) return
+    if (present(learning_rate)) config%learning_rate = learning_rate
+    if (present(beta1)) config%beta1 = beta1
+    if (present(beta2)) config%beta2 = beta2
+    if (present(epsilon)) config%epsilon = epsilon
+    if (present(weight_decay)) config%weight_decay = weight_decay
+  end subroutine
+
+  subroutine fill_sgd(config, status, learning_rate, momentum, weight_decay)
+    type(c_sgd_config_t), intent(out) :: config
+    integer(int32), intent(out) :: status
+    real(real64), intent(in), optional :: learning_rate, momentum, weight_decay
+
+    status = c_sgd_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_SGD_CONFIG_VERSION)
+    if (status /= OSTRAKA_OK) return
+    if (present(learning_rate)) config%learning_rate = learning_rate
+    if (present(momentum)) config%momentum = momentum
+    if (present(weight_decay)) config%weight_decay = weight_decay
   end subroutine
 
   !! For the steps to come. Local.
@@ -109,7 +153,8 @@ contains
   end subroutine
 
   !! The norm of all gradients as one vector, equal on all ranks: OSTRAKA_NORM_L2 (the default), OSTRAKA_NORM_L1 or
-  !! OSTRAKA_NORM_MAX. Between finish_backward and step. NaN or infinite when an element is. Collective over the mesh.
+  !! OSTRAKA_NORM_MAX. Between finish_backward (finish_grad_sync) and step. NaN or infinite when an element is.
+  !! Collective over the mesh.
   subroutine gradient_norm(self, norm, which, ierr)
     class(ostraka_optimizer_t), intent(in) :: self
     real(real64), intent(out) :: norm
@@ -189,8 +234,8 @@ contains
 
   !! From now on weights are updated while the gradients of the last micro-batch are reduced, and a step only completes
   !! that: until then weights cannot be used, main gradients are gone, norms and clipping with them, and hyperparameters
-  !! are set before the backward pass. A failure in the last micro-batch ends the context, since weights are then between
-  !! two steps. Collective over the mesh.
+  !! are set before the backward pass. A failure in the last micro-batch ends the context, since weights are then
+  !! between two steps. Collective over the mesh.
   subroutine fuse_with_reduction(self, ierr)
     class(ostraka_optimizer_t), intent(in) :: self
     integer(int32), intent(out), optional :: ierr

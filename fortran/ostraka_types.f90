@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-!! Internal: the numbers and structs of the C headers (status.h, types.h, fsdp.h, optim.h). Use the module `ostraka`.
+!! Internal: the numbers and structs of the C headers (status.h, types.h, fsdp.h, ddp.h, optim.h). Use the module `ostraka`.
 module ostraka_types
   use, intrinsic :: iso_c_binding, only: c_double, c_int32_t, c_int64_t, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32
@@ -75,6 +75,24 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_HFSDP = 5
   integer(int32), parameter :: OSTRAKA_ZERO_1_ZERO_2 = 6
 
+  !! What a gradient that a ddp reduced is: the sum over the ranks divided by their number, the sum of what was divided
+  !! by it before, or the sum.
+  integer(int32), parameter :: OSTRAKA_SCALING_MEAN = 0
+  integer(int32), parameter :: OSTRAKA_SCALING_PRE_SCALE = 1
+  integer(int32), parameter :: OSTRAKA_SCALING_SUM = 2
+
+  !! How a ddp arranges parameters: one behind the other, or every one whole in one shard.
+  integer(int32), parameter :: OSTRAKA_ARRANGEMENT_PACKED = 0
+  integer(int32), parameter :: OSTRAKA_ARRANGEMENT_LAYER_WISE = 1
+
+  !! Flags of a parameter of a ddp.
+  integer(int32), parameter :: OSTRAKA_DDP_FROZEN = 1
+  integer(int32), parameter :: OSTRAKA_DDP_EXPERT = 2
+  integer(int32), parameter :: OSTRAKA_DDP_SHARED_EMBEDDING = 4
+
+  !! A ddp counts contributions in one backward pass and expects as many in those that follow.
+  integer(int32), parameter :: OSTRAKA_USES_AUTO = -1
+
   !! Norms of gradients: sum |g|, sqrt(sum g**2), max |g|.
   integer(int32), parameter :: OSTRAKA_NORM_L1 = 1
   integer(int32), parameter :: OSTRAKA_NORM_L2 = 2
@@ -88,7 +106,8 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_MEMORY_TRANSIENT = 4
 
   !! Versions of the structs below.
-  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 3
+  integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 4
+  integer(int32), parameter :: OSTRAKA_DDP_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_MEMORY_REPORT_VERSION = 2
   integer(int32), parameter :: OSTRAKA_ADAMW_CONFIG_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SGD_CONFIG_VERSION = 1
@@ -131,6 +150,27 @@ module ostraka_types
     integer(c_int32_t) :: reduction_dtype
     integer(c_int32_t) :: unified_stream
     integer(c_int64_t) :: prefetch
+    integer(c_int64_t) :: gradient_slot_bytes
+  end type
+
+  type, bind(c) :: c_ddp_config_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: scaling
+    integer(c_int64_t) :: bucket_size
+    integer(c_int32_t) :: num_buckets
+    integer(c_int32_t) :: disable_bucketing
+    integer(c_int32_t) :: sharded_optimizer
+    integer(c_int32_t) :: pad_for_bandwidth
+    integer(c_int32_t) :: arrangement
+    integer(c_int32_t) :: overlap_grad_reduce
+    integer(c_int32_t) :: overlap_param_gather
+    integer(c_int32_t) :: uses
+    integer(c_int32_t) :: main_dtype
+    integer(c_int32_t) :: gradient_dtype
+    integer(c_int32_t) :: num_f32_accumulators
+    integer(c_int32_t) :: reserved
+    type(c_ptr) :: f32_accumulators
   end type
 
   !! Bytes on this rank: weights at rest, main gradients, moments, gathered weights and gradient slots now and at most;

@@ -22,20 +22,16 @@ const ostraka_fsdp_config_t default_config{sizeof(ostraka_fsdp_config_t),
                                            nullptr,
                                            -1,
                                            0,
+                                           -1,
                                            -1};
 
 constexpr Versions config_versions{"fsdp config", OSTRAKA_FSDP_CONFIG_VERSION, 32};
-constexpr Versions report_versions{"memory report", OSTRAKA_MEMORY_REPORT_VERSION, 64};
 
-std::optional<DType> to_choice(std::int32_t dtype) {
-  return dtype == -1 ? std::nullopt : std::optional(to_dtype(dtype));
+std::optional<std::int64_t> to_budget(std::int64_t amount) {
+  return amount == -1 ? std::nullopt : std::optional(amount);
 }
 
-std::optional<std::int64_t> to_budget(std::int64_t elements) {
-  return elements == -1 ? std::nullopt : std::optional(elements);
-}
-
-std::optional<fsdp::RecipePlacements> to_choice(const ostraka_fsdp_config_t& config, int dims) {
+std::optional<fsdp::RecipePlacements> to_recipe_placements(const ostraka_fsdp_config_t& config, int dims) {
   const bool any = config.parameter_placements != nullptr || config.gradient_placements != nullptr ||
                    config.optimizer_placements != nullptr;
   if (!any)
@@ -54,8 +50,9 @@ fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config, int dims) {
   result.recipe = static_cast<fsdp::Recipe>(config.recipe);
   result.reduction = static_cast<layout::ReduceOp>(config.reduction);
   result.gradient_slots = config.gradient_slots;
+  result.gradient_slot_bytes = to_budget(config.gradient_slot_bytes);
   result.broadcast = config.broadcast != 0;
-  result.placements = to_choice(config, dims);
+  result.placements = to_recipe_placements(config, dims);
   result.main_dtype = to_choice(config.main_dtype);
   result.compute_dtype = to_choice(config.compute_dtype);
   result.reduction_dtype = to_choice(config.reduction_dtype);
@@ -64,7 +61,7 @@ fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config, int dims) {
   return result;
 }
 
-void write_report(ostraka_memory_report_t* report, const fsdp::MemoryReport& found) {
+ostraka_memory_report_t to_report(const fsdp::MemoryReport& found) {
   ostraka_memory_report_t values{};
   values.parameters = found.parameters;
   values.gradients = found.gradients;
@@ -73,8 +70,7 @@ void write_report(ostraka_memory_report_t* report, const fsdp::MemoryReport& fou
   values.transient_peak = found.transient_peak;
   values.num_elements = found.num_elements;
   values.reserved_bytes = found.reserved;
-  const ostraka_memory_report_t& asked = output(report, "report");
-  write(report, values, asked.struct_size, asked.version, report_versions);
+  return values;
 }
 
 FsdpModule& module_of(ostraka_fsdp_module_t handle) { return *get(handle)->module; }
@@ -316,13 +312,13 @@ ostraka_status_t ostraka_memory_report_init_versioned(ostraka_memory_report_t* r
 }
 
 ostraka_status_t ostraka_fsdp_context_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report) {
-  return wall(__func__, [&] { write_report(report, context_of(context).memory()); });
+  return wall(__func__, [&] { write_report(report, to_report(context_of(context).memory())); });
 }
 
 ostraka_status_t ostraka_fsdp_context_node_memory(ostraka_fsdp_context_t context, ostraka_memory_report_t* report) {
   return wall(__func__, [&] {
     const fsdp::MemoryReport sums = context_of(context).node_memory(); // first: the others wait for this rank
-    write_report(report, sums);
+    write_report(report, to_report(sums));
   });
 }
 }

@@ -7,12 +7,15 @@
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/flat_buffer.hpp>
+#include <ostraka/ddp/distributed_data_parallel.hpp>
+#include <ostraka/fsdp.h>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/optim/optimizer.hpp>
 #include <ostraka/types.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +43,9 @@ struct ModuleObject {
   fsdp::FsdpModule* module;
   ContextObject* context; ///< ends after this
 };
+struct DdpObject {
+  std::shared_ptr<ddp::DistributedDataParallel> ddp;
+};
 struct OptimizerObject {
   std::unique_ptr<optim::Optimizer> optimizer;
 };
@@ -51,6 +57,7 @@ template <> struct Behind<ostraka_buffer_t> { using type = BufferObject; static 
 template <> struct Behind<ostraka_flat_buffer_t> { using type = FlatBufferObject; static constexpr auto name = "flat buffer"; };
 template <> struct Behind<ostraka_fsdp_context_t> { using type = ContextObject; static constexpr auto name = "context"; };
 template <> struct Behind<ostraka_fsdp_module_t> { using type = ModuleObject; static constexpr auto name = "module"; };
+template <> struct Behind<ostraka_ddp_t> { using type = DdpObject; static constexpr auto name = "ddp"; };
 template <> struct Behind<ostraka_optimizer_t> { using type = OptimizerObject; static constexpr auto name = "optimizer"; };
 // clang-format on
 
@@ -58,6 +65,11 @@ template <> struct Behind<ostraka_optimizer_t> { using type = OptimizerObject; s
 inline DType to_dtype(std::int32_t dtype) {
   size_of(static_cast<DType>(dtype));
   return static_cast<DType>(dtype);
+}
+
+/// A type, or -1 for none.
+inline std::optional<DType> to_choice(std::int32_t dtype) {
+  return dtype == -1 ? std::nullopt : std::optional(to_dtype(dtype));
 }
 
 /// Callers of from_shape have room for this many extents.
@@ -139,6 +151,14 @@ void write(Config* config, Config values, std::int64_t struct_size, std::int32_t
   values.struct_size = struct_size;
   values.version = version;
   std::memcpy(&output(config, versions.what), &values, static_cast<std::size_t>(struct_size));
+}
+
+constexpr Versions report_versions{"memory report", OSTRAKA_MEMORY_REPORT_VERSION, 64};
+
+/// Hands `values` to a caller whose struct may be of an older version.
+inline void write_report(ostraka_memory_report_t* report, const ostraka_memory_report_t& values) {
+  const ostraka_memory_report_t& asked = output(report, "report");
+  write(report, values, asked.struct_size, asked.version, report_versions);
 }
 
 } // namespace ostraka::capi

@@ -35,6 +35,16 @@ std::optional<T> unless_unchanged(T value) {
   return value == unchanged ? std::nullopt : std::optional<T>(value);
 }
 
+optim::AdamWConfig to_config(const ostraka_adamw_config_t* config) {
+  const ostraka_adamw_config_t asked = read(config, default_adamw, adamw_versions);
+  return {asked.learning_rate, asked.beta1, asked.beta2, asked.epsilon, asked.weight_decay};
+}
+
+optim::SgdConfig to_config(const ostraka_sgd_config_t* config) {
+  const ostraka_sgd_config_t asked = read(config, default_sgd, sgd_versions);
+  return {asked.learning_rate, asked.momentum, asked.weight_decay};
+}
+
 ostraka_optimizer_t make_optimizer(std::unique_ptr<optim::Optimizer> optimizer) {
   return make_handle<ostraka_optimizer_t>(std::make_shared<OptimizerObject>(OptimizerObject{std::move(optimizer)}));
 }
@@ -56,10 +66,8 @@ ostraka_status_t ostraka_adamw_create(ostraka_fsdp_context_t context, const ostr
                                       ostraka_optimizer_t* optimizer) {
   return wall(__func__, [&] {
     ostraka_optimizer_t& result = output(optimizer, "optimizer"); // before there is something to lose
-    const ostraka_adamw_config_t asked = read(config, default_adamw, adamw_versions);
-    result = make_optimizer(
-        optim::make_adamw(get(context)->context->named_states(),
-                          {asked.learning_rate, asked.beta1, asked.beta2, asked.epsilon, asked.weight_decay}));
+    const optim::AdamWConfig asked = to_config(config);
+    result = make_optimizer(optim::make_adamw(get(context)->context->named_states(), asked));
   });
 }
 
@@ -67,9 +75,26 @@ ostraka_status_t ostraka_sgd_create(ostraka_fsdp_context_t context, const ostrak
                                     ostraka_optimizer_t* optimizer) {
   return wall(__func__, [&] {
     ostraka_optimizer_t& result = output(optimizer, "optimizer");
-    const ostraka_sgd_config_t asked = read(config, default_sgd, sgd_versions);
-    result = make_optimizer(optim::make_sgd(get(context)->context->named_states(),
-                                            {asked.learning_rate, asked.momentum, asked.weight_decay}));
+    const optim::SgdConfig asked = to_config(config);
+    result = make_optimizer(optim::make_sgd(get(context)->context->named_states(), asked));
+  });
+}
+
+ostraka_status_t ostraka_adamw_create_ddp(ostraka_ddp_t ddp, const ostraka_adamw_config_t* config,
+                                          ostraka_optimizer_t* optimizer) {
+  return wall(__func__, [&] {
+    ostraka_optimizer_t& result = output(optimizer, "optimizer");
+    const optim::AdamWConfig asked = to_config(config);
+    result = make_optimizer(optim::make_adamw(get(ddp)->ddp->named_states(), asked));
+  });
+}
+
+ostraka_status_t ostraka_sgd_create_ddp(ostraka_ddp_t ddp, const ostraka_sgd_config_t* config,
+                                        ostraka_optimizer_t* optimizer) {
+  return wall(__func__, [&] {
+    ostraka_optimizer_t& result = output(optimizer, "optimizer");
+    const optim::SgdConfig asked = to_config(config);
+    result = make_optimizer(optim::make_sgd(get(ddp)->ddp->named_states(), asked));
   });
 }
 

@@ -20,14 +20,14 @@ PURE_ROOMS = ("base", "layout", "plan")
 F08_FILE = "fortran/ostraka_mpi_f08.f90"
 
 MAX_LINES = 600
-LINE_FOLDERS = ("src", "capi", "fortran", "tests")
+LINE_FOLDERS = ("src", "capi", "fortran", "tests", "tools")
 SPDX_FOLDERS = LINE_FOLDERS + ("examples", "cmake", "benchmarks")
 SPDX_LINES = 3
 SOURCE_SUFFIXES = (".c", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".f90", ".F90", ".inc", ".py", ".sh", ".cmake", ".in")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 NAMESPACE = re.compile(r"\bnamespace\s+(ostraka(?:::\w+)*)\s*\{")
-TIER = re.compile(r"target_sources\(\s*ostraka_(pure|mpi|device)\s+PRIVATE\s+([^)]*)\)")
+TIER = re.compile(r"target_sources\(\s*ostraka_(pure|file|mpi|device)\s+PRIVATE\s+([^)]*)\)")
 FORTRAN_MPI = re.compile(r"^\s*(?:use\s*(?:,\s*\w+\s*::)?\s*(?:mpi|mpi_f08)\b|include\s*['\"]mpif\.h)",
                          re.IGNORECASE | re.MULTILINE)
 

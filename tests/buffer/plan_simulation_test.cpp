@@ -71,7 +71,7 @@ void check_pieces(const RedistributeStep& step, const World& before, const World
 }
 
 void simulate(const Mesh& mesh, const GlobalLayout& layout, const Placements& from, const Placements& to,
-              const std::vector<RedistributeStep>& steps) {
+              const RedistributeSteps& steps) {
   World world{mesh, layout, from};
   world.fill();
   const World start = world;
@@ -125,7 +125,7 @@ std::vector<int> least_data(const Placements& from, const Placements& to) {
   return best;
 }
 
-void check_least_data(const Placements& from, const Placements& to, const std::vector<RedistributeStep>& steps) {
+void check_least_data(const Placements& from, const Placements& to, const RedistributeSteps& steps) {
   const std::vector<int> best = least_data(from, to);
   Placements current = from;
   std::size_t moves = 0;

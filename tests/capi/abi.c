@@ -28,7 +28,11 @@ static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_1 == 1 && OSTRAKA_ZERO_2 == 
 static_assert(OSTRAKA_HSDP == 4 && OSTRAKA_HFSDP == 5 && OSTRAKA_ZERO_1_ZERO_2 == 6, "recipes");
 static_assert(OSTRAKA_MEMORY_OTHER == 0 && OSTRAKA_MEMORY_PARAMETERS == 1 && OSTRAKA_MEMORY_GRADIENTS == 2, "memory");
 static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == 3 && OSTRAKA_MEMORY_TRANSIENT == 4, "memory");
-static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 3 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
+static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 4 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
+static_assert(OSTRAKA_SCALING_MEAN == 0 && OSTRAKA_SCALING_PRE_SCALE == 1 && OSTRAKA_SCALING_SUM == 2, "scaling");
+static_assert(OSTRAKA_ARRANGEMENT_PACKED == 0 && OSTRAKA_ARRANGEMENT_LAYER_WISE == 1, "arrangements");
+static_assert(OSTRAKA_DDP_FROZEN == 1 && OSTRAKA_DDP_EXPERT == 2 && OSTRAKA_DDP_SHARED_EMBEDDING == 4, "flags");
+static_assert(OSTRAKA_USES_AUTO == -1 && OSTRAKA_DDP_CONFIG_VERSION == 1, "ddp");
 static_assert(OSTRAKA_SGD_CONFIG_VERSION == 1 && OSTRAKA_MEMORY_REPORT_VERSION == 2, "versions");
 
 static_assert(sizeof(ostraka_placement_t) == 8 && offsetof(ostraka_placement_t, op) == 4, "placement");
@@ -36,9 +40,9 @@ static_assert(sizeof(ostraka_atom_t) == 8 && offsetof(ostraka_atom_t, kind) == 0
 static_assert(offsetof(ostraka_atom_t, count) == 4, "atom");
 static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents) == 8, "shape");
 static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
-static_assert(sizeof(ostraka_flat_buffer_t) == 8, "handles");
+static_assert(sizeof(ostraka_flat_buffer_t) == 8 && sizeof(ostraka_ddp_t) == 8, "handles");
 
-static_assert(sizeof(ostraka_fsdp_config_t) == 80, "fsdp config");
+static_assert(sizeof(ostraka_fsdp_config_t) == 88, "fsdp config");
 static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&
                   offsetof(ostraka_fsdp_config_t, recipe) == 12 && offsetof(ostraka_fsdp_config_t, reduction) == 16 &&
                   offsetof(ostraka_fsdp_config_t, gradient_slots) == 20 &&
@@ -50,8 +54,24 @@ static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostr
                   offsetof(ostraka_fsdp_config_t, optimizer_placements) == 56 &&
                   offsetof(ostraka_fsdp_config_t, reduction_dtype) == 64 &&
                   offsetof(ostraka_fsdp_config_t, unified_stream) == 68 &&
-                  offsetof(ostraka_fsdp_config_t, prefetch) == 72,
+                  offsetof(ostraka_fsdp_config_t, prefetch) == 72 &&
+                  offsetof(ostraka_fsdp_config_t, gradient_slot_bytes) == 80,
               "fsdp config");
+static_assert(sizeof(ostraka_ddp_config_t) == 80, "ddp config");
+static_assert(offsetof(ostraka_ddp_config_t, struct_size) == 0 && offsetof(ostraka_ddp_config_t, version) == 8 &&
+                  offsetof(ostraka_ddp_config_t, scaling) == 12 && offsetof(ostraka_ddp_config_t, bucket_size) == 16 &&
+                  offsetof(ostraka_ddp_config_t, num_buckets) == 24 &&
+                  offsetof(ostraka_ddp_config_t, disable_bucketing) == 28 &&
+                  offsetof(ostraka_ddp_config_t, sharded_optimizer) == 32 &&
+                  offsetof(ostraka_ddp_config_t, pad_for_bandwidth) == 36 &&
+                  offsetof(ostraka_ddp_config_t, arrangement) == 40 &&
+                  offsetof(ostraka_ddp_config_t, overlap_grad_reduce) == 44 &&
+                  offsetof(ostraka_ddp_config_t, overlap_param_gather) == 48 &&
+                  offsetof(ostraka_ddp_config_t, uses) == 52 && offsetof(ostraka_ddp_config_t, main_dtype) == 56 &&
+                  offsetof(ostraka_ddp_config_t, gradient_dtype) == 60 &&
+                  offsetof(ostraka_ddp_config_t, num_f32_accumulators) == 64 &&
+                  offsetof(ostraka_ddp_config_t, f32_accumulators) == 72,
+              "ddp config");
 static_assert(sizeof(ostraka_adamw_config_t) == 56, "adamw config");
 static_assert(offsetof(ostraka_adamw_config_t, struct_size) == 0 && offsetof(ostraka_adamw_config_t, version) == 8 &&
                   offsetof(ostraka_adamw_config_t, learning_rate) == 16 &&
@@ -85,8 +105,9 @@ static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(os
 void abi_suite(void) {
   ostraka_fsdp_config_t fsdp;
   CHECK_OK(ostraka_fsdp_config_init(&fsdp));
-  CHECK_INT(fsdp.struct_size, 80);
-  CHECK_INT(fsdp.version, 3);
+  CHECK_INT(fsdp.struct_size, 88);
+  CHECK_INT(fsdp.version, 4);
+  CHECK_INT(fsdp.gradient_slot_bytes, -1);
   CHECK_INT(fsdp.reduction_dtype, -1);
   CHECK(fsdp.parameter_placements == NULL && fsdp.gradient_placements == NULL && fsdp.optimizer_placements == NULL);
   CHECK_INT(fsdp.compute_dtype, -1);
@@ -95,6 +116,19 @@ void abi_suite(void) {
   CHECK_INT(fsdp.gradient_slots, 2);
   CHECK_INT(fsdp.broadcast, 0);
   CHECK_INT(fsdp.main_dtype, -1);
+
+  ostraka_ddp_config_t ddp;
+  CHECK_OK(ostraka_ddp_config_init(&ddp));
+  CHECK_INT(ddp.struct_size, 80);
+  CHECK_INT(ddp.version, 1);
+  CHECK_INT(ddp.scaling, 0);
+  CHECK_INT(ddp.bucket_size, -1);
+  CHECK_INT(ddp.num_buckets, -1);
+  CHECK(ddp.disable_bucketing == 0 && ddp.sharded_optimizer == 0 && ddp.pad_for_bandwidth == 0);
+  CHECK(ddp.arrangement == 0 && ddp.overlap_grad_reduce == 1 && ddp.overlap_param_gather == 0);
+  CHECK_INT(ddp.uses, 1);
+  CHECK(ddp.main_dtype == -1 && ddp.gradient_dtype == -1);
+  CHECK(ddp.num_f32_accumulators == 0 && ddp.f32_accumulators == NULL);
 
   ostraka_group_options_t group;
   CHECK_OK(ostraka_group_options_init(&group));

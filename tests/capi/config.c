@@ -73,6 +73,7 @@ static void fsdp_members(ostraka_mesh_t mesh) {
   MEMBER_REFUSED(recipe, OSTRAKA_HSDP, OSTRAKA_INVALID_ARGUMENT, "at least two axes");
   MEMBER_REFUSED(reduction, 2, OSTRAKA_INVALID_ARGUMENT, "found 2");
   MEMBER_REFUSED(gradient_slots, 0, OSTRAKA_INVALID_ARGUMENT, "gradient_slots >= 1, found 0");
+  MEMBER_REFUSED(gradient_slot_bytes, -2, OSTRAKA_INVALID_ARGUMENT, "gradient_slot_bytes >= 0, or none, found -2");
   MEMBER_REFUSED(prefetch, -2, OSTRAKA_INVALID_ARGUMENT, "prefetch >= 0 elements, or none, found -2");
   MEMBER_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
   MEMBER_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "found bf16");
@@ -85,9 +86,42 @@ static void fsdp_members(ostraka_mesh_t mesh) {
   MEMBER_REFUSED(compute_dtype, OSTRAKA_I32, OSTRAKA_TYPE_MISMATCH, "compute type of f64, f32 or bf16, found i32");
   if (check_ranks > 1) { /* one rank alone differs, or is wrong: all get the same answer */
     MEMBER_REFUSED(gradient_slots, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "configuration: gradient_slots (here");
+    MEMBER_REFUSED(gradient_slot_bytes, check_rank, OSTRAKA_RANKS_DISAGREE, "configuration: gradient_slot_bytes (here");
     MEMBER_REFUSED(gradient_slots, check_rank == 1 ? 0 : 2, OSTRAKA_INVALID_ARGUMENT, "rank 1: ");
   }
   CHECK(context == NULL);
+}
+
+static void ddp_members(ostraka_mesh_t mesh) {
+  ostraka_ddp_t ddp = NULL;
+  ostraka_ddp_config_t config;
+  const char* const pattern = NULL;
+#define DDP_REFUSED(member, value, status, words)                                                                      \
+  do {                                                                                                                 \
+    CHECK_OK(ostraka_ddp_config_init(&config));                                                                        \
+    config.member = value;                                                                                             \
+    CHECK_FAILS(ostraka_ddp_create(mesh, &config, NULL, &ddp), status, words);                                         \
+  } while (0)
+  DDP_REFUSED(scaling, 3, OSTRAKA_INVALID_ARGUMENT, "or sum (2), found 3");
+  DDP_REFUSED(bucket_size, 0, OSTRAKA_INVALID_ARGUMENT, "bucket_size");
+  DDP_REFUSED(num_buckets, 0, OSTRAKA_INVALID_ARGUMENT, "num_buckets");
+  DDP_REFUSED(arrangement, 2, OSTRAKA_INVALID_ARGUMENT, "arrangement");
+  DDP_REFUSED(arrangement, OSTRAKA_ARRANGEMENT_LAYER_WISE, OSTRAKA_INVALID_ARGUMENT, "sharded_optimizer");
+  DDP_REFUSED(overlap_param_gather, 1, OSTRAKA_INVALID_ARGUMENT, "needs sharded_optimizer");
+  DDP_REFUSED(uses, -2, OSTRAKA_INVALID_ARGUMENT, "found -2");
+  DDP_REFUSED(main_dtype, 99, OSTRAKA_INVALID_ARGUMENT, "99");
+  DDP_REFUSED(main_dtype, OSTRAKA_BF16, OSTRAKA_TYPE_MISMATCH, "main_dtype f64 or f32, found bf16");
+  DDP_REFUSED(gradient_dtype, OSTRAKA_F16, OSTRAKA_TYPE_MISMATCH, "gradient_dtype f64, f32 or bf16, found f16");
+  DDP_REFUSED(num_f32_accumulators, -1, OSTRAKA_INVALID_ARGUMENT, "num_f32_accumulators >= 0, found -1");
+  DDP_REFUSED(num_f32_accumulators, 1, OSTRAKA_INVALID_ARGUMENT, "'f32_accumulators' is null, expected 1");
+  config.f32_accumulators = &pattern;
+  CHECK_FAILS(ostraka_ddp_create(mesh, &config, NULL, &ddp), OSTRAKA_INVALID_ARGUMENT, "'f32_accumulators' is null");
+  if (check_ranks > 1) { /* one rank alone differs, or is wrong: all get the same answer */
+    DDP_REFUSED(bucket_size, 2 + check_rank, OSTRAKA_RANKS_DISAGREE, "ddp: configuration: bucket_size (here");
+    DDP_REFUSED(scaling, check_rank == 1 ? 7 : 0, OSTRAKA_INVALID_ARGUMENT, "rank 1: ");
+  }
+  CHECK_FAILS(ostraka_ddp_create(mesh, NULL, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "'ddp' is null");
+  CHECK(ddp == NULL);
 }
 
 static void adamw_members(ostraka_fsdp_context_t context) {
@@ -162,6 +196,7 @@ static void report_of_version_1(ostraka_fsdp_context_t context) {
 
 void config_suite(void) {
   INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3);
+  INIT_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1);
   INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1);
   INIT_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1);
   INIT_REFUSES(ostraka_sgd_config_t, ostraka_sgd_config_init, 40, 1);
@@ -169,9 +204,12 @@ void config_suite(void) {
 
   model_t model = make_model();
   ostraka_fsdp_context_t context = NULL;
+  ostraka_ddp_t ddp = NULL;
   ostraka_optimizer_t optimizer = NULL;
   USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3,
               ostraka_fsdp_context_create(model.mesh, &config, &context));
+  USE_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1,
+              ostraka_ddp_create(model.mesh, &config, NULL, &ddp));
   USE_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1,
               ostraka_adamw_create(model.context, &config, &optimizer));
   USE_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1,
@@ -183,8 +221,9 @@ void config_suite(void) {
   USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2,
               ostraka_fsdp_context_node_memory(model.context, &config));
   report_of_version_1(model.context);
-  CHECK(context == NULL && optimizer == NULL);
+  CHECK(context == NULL && optimizer == NULL && ddp == NULL);
   fsdp_members(model.mesh);
+  ddp_members(model.mesh);
   adamw_members(model.context);
   sgd_members(model.context);
   placements_by_hand();

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MESH, LAYOUT, BUFFER, FLAT_BUFFER, CONTEXT, MODULE, OPTIMIZER, KINDS };
+enum { MESH, LAYOUT, BUFFER, FLAT_BUFFER, CONTEXT, MODULE, DDP, OPTIMIZER, KINDS };
 static void *alive[KINDS], *destroyed[KINDS];
 static model_t model;
 
@@ -21,18 +21,21 @@ static void make_handles(void) {
   ostraka_layout_t layouts[2];
   ostraka_buffer_t buffers[2];
   ostraka_flat_buffer_t flats[2];
+  ostraka_ddp_t ddps[2];
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &shape, 0, NULL, check_ranks, 1, 1, &layouts[i]));
     CHECK_OK(ostraka_buffer_create(model.mesh, &shard, layouts[i], OSTRAKA_F64, &buffers[i]));
     CHECK_OK(ostraka_flat_buffer_create(model.mesh, 0, 1, &shape, OSTRAKA_F64, &flats[i]));
+    CHECK_OK(ostraka_ddp_create(model.mesh, NULL, NULL, &ddps[i]));
   }
-  void* const first[] = {model.mesh, layouts[0], buffers[0], flats[0], model.context, model.module, model.sgd};
-  void* const second[] = {gone.mesh, layouts[1], buffers[1], flats[1], gone.context, gone.module, gone.sgd};
+  void* const first[] = {model.mesh, layouts[0], buffers[0], flats[0], model.context, model.module, ddps[0], model.sgd};
+  void* const second[] = {gone.mesh, layouts[1], buffers[1], flats[1], gone.context, gone.module, ddps[1], gone.sgd};
   memcpy(alive, first, sizeof alive);
   memcpy(destroyed, second, sizeof destroyed);
   CHECK_OK(ostraka_buffer_destroy(&buffers[1]));
   CHECK_OK(ostraka_flat_buffer_destroy(&flats[1]));
   CHECK_OK(ostraka_layout_destroy(&layouts[1]));
+  CHECK_OK(ostraka_ddp_destroy(&ddps[1]));
   destroy_model(&gone);
 }
 
@@ -67,6 +70,7 @@ static void mesh_functions(void) {
   ostraka_buffer_t buffer = NULL;
   ostraka_flat_buffer_t flat = NULL;
   ostraka_fsdp_context_t context = NULL;
+  ostraka_ddp_t ddp = NULL;
   double values[4] = {0};
   const void* const tensors[] = {values};
   const ostraka_layout_t layout = alive[LAYOUT];
@@ -83,7 +87,10 @@ static void mesh_functions(void) {
   REFUSES(MESH, ostraka_mesh_t, ostraka_buffer_distribute(handle, &shard, NULL, 1, &shape, 0, tensors, &buffer));
   REFUSES(MESH, ostraka_mesh_t, ostraka_flat_buffer_create(handle, 0, 1, &shape, 0, &flat));
   REFUSES(MESH, ostraka_mesh_t, ostraka_fsdp_context_create(handle, NULL, &context));
-  CHECK(buffer == NULL && flat == NULL && context == NULL);
+  REFUSES(MESH, ostraka_mesh_t, ostraka_ddp_create(handle, NULL, NULL, &ddp));
+  CHECK_FAILS(ostraka_ddp_create(alive[MESH], NULL, destroyed[MESH], &ddp), OSTRAKA_INVALID_HANDLE, "destroyed");
+  CHECK_FAILS(ostraka_ddp_create(alive[MESH], NULL, alive[BUFFER], &ddp), OSTRAKA_INVALID_HANDLE, "another kind");
+  CHECK(buffer == NULL && flat == NULL && context == NULL && ddp == NULL);
 }
 
 static void layout_functions(void) {
@@ -244,6 +251,51 @@ static void module_functions(void) {
   REFUSES(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_is_finite(handle, &k));
 }
 
+static void ddp_functions(void) {
+  void* data = NULL;
+  const void* found = NULL;
+  int64_t n = 0, m = 0;
+  int32_t k = 0;
+  double beta = 0;
+  ostraka_optimizer_t optimizer = NULL;
+  ostraka_memory_report_t report;
+  CHECK_OK(ostraka_memory_report_init(&report));
+#define DDP_REFUSES(call) REFUSES(DDP, ostraka_ddp_t, call)
+  DDP_REFUSES(ostraka_ddp_add_parameter(handle, "w", shape, 0, 0));
+  DDP_REFUSES(ostraka_ddp_finalize(handle));
+  DDP_REFUSES(ostraka_ddp_set_parameter(handle, "w", 0, &n, 1));
+  DDP_REFUSES(ostraka_ddp_parameter(handle, "w", 0, &data, &n));
+  DDP_REFUSES(ostraka_ddp_parameter_shape(handle, "w", &k, NULL));
+  DDP_REFUSES(ostraka_ddp_broadcast_params(handle));
+  DDP_REFUSES(ostraka_ddp_gradient(handle, "w", 0, &data, &n, &beta));
+  DDP_REFUSES(ostraka_ddp_gradient_dtype(handle, "w", &k));
+  DDP_REFUSES(ostraka_ddp_gradient_ready(handle, "w"));
+  DDP_REFUSES(ostraka_ddp_set_uses(handle, "w", 1));
+  DDP_REFUSES(ostraka_ddp_begin_no_sync(handle));
+  DDP_REFUSES(ostraka_ddp_end_no_sync(handle));
+  DDP_REFUSES(ostraka_ddp_is_syncing(handle, &k));
+  DDP_REFUSES(ostraka_ddp_start_grad_sync(handle));
+  DDP_REFUSES(ostraka_ddp_finish_grad_sync(handle, 0));
+  DDP_REFUSES(ostraka_ddp_fail_step(handle, "why"));
+  DDP_REFUSES(ostraka_ddp_zero_grad_buffer(handle));
+  DDP_REFUSES(ostraka_ddp_scale_gradients(handle, 1));
+  DDP_REFUSES(ostraka_ddp_main_gradient(handle, "w", 0, &found, &n, &m));
+  DDP_REFUSES(ostraka_ddp_offload_grad_buffers(handle));
+  DDP_REFUSES(ostraka_ddp_restore_grad_buffers(handle));
+  DDP_REFUSES(ostraka_ddp_start_param_sync(handle, 0, 0));
+  DDP_REFUSES(ostraka_ddp_pre_forward(handle, "m"));
+  DDP_REFUSES(ostraka_ddp_enable_forward_pre_hook(handle));
+  DDP_REFUSES(ostraka_ddp_disable_forward_pre_hook(handle, 0));
+  DDP_REFUSES(ostraka_ddp_has_forward_pre_hook(handle, &k));
+  DDP_REFUSES(ostraka_ddp_ensure_ready(handle, "w"));
+  DDP_REFUSES(ostraka_ddp_reset_param_sync_dispatch_state(handle));
+  DDP_REFUSES(ostraka_ddp_free_overlap_buffers(handle));
+  DDP_REFUSES(ostraka_ddp_memory(handle, &report));
+  DDP_REFUSES(ostraka_adamw_create_ddp(handle, NULL, &optimizer));
+  DDP_REFUSES(ostraka_sgd_create_ddp(handle, NULL, &optimizer));
+  CHECK(data == NULL && found == NULL && n == 0 && m == 0 && k == 0 && optimizer == NULL);
+}
+
 /* Null is fine and stays null; a copy of a destroyed handle, or another kind, is not, and keeps its value. */
 #define DESTROYS(kind, type, function)                                                                                 \
   do {                                                                                                                 \
@@ -266,6 +318,7 @@ static void destroy_functions(void) {
   DESTROYS(BUFFER, ostraka_buffer_t, ostraka_buffer_destroy);
   DESTROYS(FLAT_BUFFER, ostraka_flat_buffer_t, ostraka_flat_buffer_destroy);
   DESTROYS(CONTEXT, ostraka_fsdp_context_t, ostraka_fsdp_context_destroy);
+  DESTROYS(DDP, ostraka_ddp_t, ostraka_ddp_destroy);
   DESTROYS(OPTIMIZER, ostraka_optimizer_t, ostraka_optimizer_destroy);
 }
 
@@ -288,12 +341,15 @@ void handle_suite(void) {
   flat_buffer_functions();
   context_functions();
   module_functions();
+  ddp_functions();
   destroy_functions();
   a_context_takes_its_modules_along();
   train_step(&model); /* what was alive still works */
   ostraka_buffer_t buffer = alive[BUFFER], whole = NULL;
   ostraka_flat_buffer_t flat = alive[FLAT_BUFFER];
   ostraka_layout_t layout = alive[LAYOUT];
+  ostraka_ddp_t ddp = alive[DDP];
+  CHECK_OK(ostraka_ddp_destroy(&ddp));
   CHECK_OK(ostraka_flat_buffer_all_gather(flat));
   CHECK_OK(ostraka_flat_buffer_destroy(&flat));
   CHECK_OK(ostraka_buffer_allgather(buffer, 0, NULL, &whole));

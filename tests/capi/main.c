@@ -24,6 +24,9 @@ int main(int argc, char** argv) {
   fsdp_error_suite();
   schedule_suite();
   optim_suite();
+  ddp_suite();
+  ddp_gradient_suite();
+  ddp_error_suite();
   failure_suite();
   training_suite();
   CHECK_OK(ostraka_finalize());

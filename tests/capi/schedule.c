@@ -78,6 +78,8 @@ static tree_t make_tree(void) {
   config.reduction = OSTRAKA_SUM;
   config.unified_stream = 1;
   config.prefetch = 2 * SIZE;
+  config.gradient_slots = 3;
+  config.gradient_slot_bytes = 0; /* one slot */
   CHECK_OK(ostraka_fsdp_context_create(tree.mesh, &config, &tree.context));
   CHECK_OK(ostraka_fsdp_context_add_module(tree.context, "root", &tree.root));
   CHECK_OK(ostraka_fsdp_module_add_module(tree.root, "inner", &tree.inner));

@@ -27,6 +27,9 @@ void fsdp_phase_suite(void);
 void fsdp_error_suite(void);
 void schedule_suite(void);
 void optim_suite(void);
+void ddp_suite(void);
+void ddp_gradient_suite(void);
+void ddp_error_suite(void);
 void failure_suite(void);
 void training_suite(void);
 

@@ -1,79 +1,247 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reductions leave in gradient buffers, with values that say which ranks were summed.
-#include "support/elements.hpp"
-#include "support/expect_error.hpp"
-#include "support/world.hpp"
-#include <ostraka/ddp/distributed_data_parallel.hpp>
+// What reductions leave in gradient buffers (spec 6.6), with values that say which ranks were summed.
+#include "support/round_16.hpp"
+#include "vectors.hpp"
 
-#include <gtest/gtest.h>
-#include <mpi.h>
-
-#include <cstdlib>
-#include <memory>
-#include <vector>
+#include <random>
 
 namespace ostraka::ddp::test {
 namespace {
 
-using namespace ostraka::test;
+/// What a gradient of rank + 1 on each rank becomes.
+double reduced(Scaling scaling) { return scaling == Scaling::sum ? sum_of_ranks() : sum_of_ranks() / ranks; }
 
-std::shared_ptr<DistributedDataParallel> make(const Config& config) {
-  setenv("OSTRAKA_CHECK", "1", 1);
-  const auto ddp = DistributedDataParallel::create(mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks}), config);
-  for (int i = 0; i < 4; ++i)
-    ddp->add_parameter({"layer" + std::to_string(i) + ".weight", {100, 3}, DType::f64});
-  ddp->finalize();
-  return ddp;
+/// Where the whole gradient stands; the reduced one is its part.
+const void* address_of(Vectors& v, const std::string& name) {
+  for (const buffer::NamedState& state : v.ddp->named_states())
+    for (std::size_t i = 0; i < state.tensor_names.size(); ++i)
+      if (state.tensor_names[i] == name) {
+        const buffer::DBuffer& part = state.main_gradient;
+        const std::int64_t first = state.main_gradient.layout()->tensor_range(static_cast<int>(i)).begin;
+        return static_cast<const double*>(part.data()) + (first - part.range().begin);
+      }
+  return nullptr;
 }
 
-void fill(DistributedDataParallel& ddp, int i, double value) {
-  const std::string name = "layer" + std::to_string(i) + ".weight";
-  const auto [data, beta] = ddp.gradient(name, DType::f64);
-  for (int k = 0; k < 300; ++k) {
-    double& element = static_cast<double*>(data)[k];
-    element = (beta == 0 ? 0 : beta * element) + value;
-  }
-  ddp.gradient_ready(name);
-}
+constexpr Scaling scalings[] = {Scaling::mean, Scaling::pre_scale, Scaling::sum};
 
-TEST(GradSync, MeanOfRanks) {
-  for (const bool overlap : {true, false})
-    for (const bool sharded : {false, true}) {
-      Config config;
-      config.bucket_size = 500;
-      config.overlap_grad_reduce = overlap;
-      config.sharded_optimizer = sharded;
-      const auto ddp = make(config);
+TEST(GradSync, MicroBatchesAddUpBeforeTheReduction) {
+  const auto mesh = make_mesh();
+  for_all_configs([&](Config config) {
+    for (const Scaling scaling : scalings) {
+      config.scaling = scaling;
+      Vectors v(mesh, config, letters(4));
       for (int step = 0; step < 3; ++step) {
-        ddp->zero_grad_buffer();
+        v.ddp->zero_grad_buffer();
         {
-          const auto scope = ddp->no_sync();
-          for (int i = 3; i >= 0; --i)
-            fill(*ddp, i, 100);
+          const auto scope = v.ddp->no_sync();
+          v.backward(100 * ranks);
         }
-        for (int i = 3; i >= 0; --i)
-          fill(*ddp, i, i + rank + step);
-        ddp->finish_grad_sync();
-        for (int i = 0; i < 4; ++i) {
-          const auto range = ddp->main_gradient("layer" + std::to_string(i) + ".weight", DType::f64);
-          std::int64_t total = range.count;
-          MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-          EXPECT_EQ(total, sharded ? 300 : 300 * ranks);
-          for (std::int64_t k = 0; k < range.count; ++k)
-            EXPECT_DOUBLE_EQ(static_cast<double*>(range.data)[k], 100 + i + step + (ranks - 1) / 2.0);
-        }
+        v.backward((rank + 1) * ranks); // a mean of whole numbers
+        v.ddp->finish_grad_sync();
+        v.expect_gradients(scaling == Scaling::sum ? ranks * (100.0 * ranks + sum_of_ranks())
+                                                   : 100.0 * ranks + sum_of_ranks());
       }
     }
+  });
 }
 
-TEST(GradSync, MissingGradientIsNamed) {
-  const auto ddp = make({});
-  for (int i : {3, 2, 0})
-    fill(*ddp, i, 1);
-  expect_error(Status::INVALID_STATE, [&] { ddp->finish_grad_sync(); }, {"layer1.weight"});
-  for (int i : {3, 2, 1, 0})
-    fill(*ddp, i, 1);
-  ddp->finish_grad_sync();
+// Case 13: not 10, the sum, not 1.25, divided by the number of elements.
+TEST(GradSync, MeanOfRanks) {
+  const auto mesh = make_mesh();
+  for (const Scaling scaling : {Scaling::mean, Scaling::pre_scale}) {
+    Config config = make_config(false);
+    config.scaling = scaling;
+    Vectors v(mesh, config, {vector_of("a.w", 2)});
+    v.backward(rank + 1);
+    v.ddp->finish_grad_sync();
+    v.expect_gradient("a.w", (ranks + 1) / 2.0);
+  }
+}
+
+// Spec 6.6: ones stay ones; where the optimizer is sharded, the parts of other ranks keep what was sent, 1/dp.
+TEST(GradSync, PartsOfOtherRanksKeepWhatWasSent) {
+  if (!is_mpi())
+    GTEST_SKIP() << "reductions in shared memory may write anywhere";
+  const auto mesh = make_mesh();
+  const double ones = ranks; // so that a part of it is exact
+  for_all_configs([&](Config config) {
+    config.scaling = Scaling::pre_scale;
+    Vectors v(mesh, config, letters(2, 500));
+    v.ddp->zero_grad_buffer();
+    v.backward(ones);
+    const auto* whole = static_cast<const double*>(address_of(v, "a.w"));
+    v.ddp->finish_grad_sync();
+    const buffer::TensorRange own = v.ddp->main_gradient("a.w", DType::f64);
+    EXPECT_EQ(elements(own.data, own.count, DType::f64), constant(own.count, ones));
+    for (int k = 0; k < 500; ++k) {
+      const bool is_own = k >= own.offset && k < own.offset + own.count;
+      ASSERT_EQ(whole[k], is_own ? ones : 1.0) << k;
+    }
+    v.ddp->zero_grad_buffer();
+    v.backward(ones);
+    v.ddp->finish_grad_sync(true);
+    EXPECT_EQ(elements(whole, 500, DType::f64), constant(500, ones));
+  });
+}
+
+TEST(GradSync, ForcedAllReduceGivesWholeGradients) {
+  for (const auto& mesh : {make_mesh(), make_plane()})
+    for_all_configs([&](Config config) {
+      for (const Scaling scaling : scalings)
+        for (const bool is_started : {false, true}) {
+          config.scaling = scaling;
+          Vectors v(mesh, config, letters(4));
+          v.ddp->zero_grad_buffer();
+          v.backward((rank + 1) * ranks);
+          std::vector<const void*> whole;
+          for (const ParameterSpec& spec : v.specs())
+            whole.push_back(address_of(v, spec.name));
+          if (is_started)
+            v.ddp->start_grad_sync();
+          v.ddp->finish_grad_sync(true);
+          for (const void* gradient : whole)
+            EXPECT_EQ(elements(gradient, 30, DType::f64), constant(30, reduced(scaling) * ranks));
+          v.expect_gradients(reduced(scaling) * ranks);
+          v.expect_usable("a forced all-reduce");
+        }
+    });
+}
+
+// One rank has no gradient, so it starts what the others started in the backward pass only at the end.
+TEST(GradSync, ForcedAllReduceWhereARankIsLate) {
+  const auto mesh = make_mesh();
+  for_all_configs([&](const Config& config) {
+    Vectors v(mesh, config, letters(4));
+    for (const bool is_first : {true, false}) {
+      v.ddp->zero_grad_buffer();
+      for (const char* name : {"d.w", "c.w", "b.w", "a.w"})
+        if (rank != ranks - 1 || std::string(name) != "c.w")
+          v.contribute(name, 1);
+      expect_error_everywhere(Status::INVALID_STATE, [&] { v.ddp->finish_grad_sync(true); },
+                              {"rank " + std::to_string(ranks - 1), "'c.w'"});
+      v.expect_usable(is_first ? "a late rank in the first step" : "a late rank");
+    }
+  });
+}
+
+TEST(GradSync, StartedByHand) {
+  const auto mesh = make_mesh();
+  for_all_configs([&](const Config& config) {
+    Vectors v(mesh, config, letters(4));
+    for (int step = 0; step < 2; ++step) {
+      v.ddp->zero_grad_buffer();
+      v.backward(rank + 1);
+      v.ddp->start_grad_sync();
+      v.ddp->start_grad_sync(); // nothing is left
+      v.ddp->finish_grad_sync();
+      v.ddp->finish_grad_sync();
+      v.expect_gradients(sum_of_ranks() / ranks);
+    }
+  });
+}
+
+TEST(GradSync, GradientsAreScaledBeforeAndAfter) {
+  const auto mesh = make_mesh();
+  for_all_configs([&](Config config) {
+    for (const DType gradient : {DType::f64, DType::bf16}) {
+      config.gradient_dtype = gradient;
+      config.scaling = Scaling::sum;
+      Vectors v(mesh, config, letters(3));
+      v.ddp->zero_grad_buffer();
+      {
+        const auto scope = v.ddp->no_sync();
+        v.backward(1);
+      }
+      v.ddp->scale_gradients(4);
+      v.backward(2);
+      v.ddp->finish_grad_sync();
+      v.expect_gradients(6 * ranks);
+      v.ddp->scale_gradients(0.5);
+      v.expect_gradients(3 * ranks);
+    }
+  });
+}
+
+// Nothing is cleared: the caller is told that what stands there does not count.
+TEST(GradSync, ZeroTouchesNoMemory) {
+  Vectors v(make_mesh(), make_config(false), letters(2));
+  EXPECT_EQ(v.contribute("b.w", 3), 0);
+  v.contribute("a.w", 3);
+  const void* gradient = address_of(v, "a.w");
+  v.ddp->finish_grad_sync();
+  v.ddp->zero_grad_buffer();
+  EXPECT_EQ(elements(gradient, 30, DType::f64), constant(30, 3));
+  EXPECT_EQ(v.write("a.w", 1), 0);
+  EXPECT_EQ(v.write("a.w", 1), 1);
+  v.ddp->gradient_ready("a.w");
+  v.contribute("b.w", 2);
+  v.ddp->finish_grad_sync();
+  v.expect_gradients(2);
+}
+
+// Many random values: summed in f32, rounded once; a sum of rounded sums would differ.
+TEST(GradSync, SumsOf16BitsAreRoundedOnce) {
+  constexpr int count = 100000;
+  const auto mesh = make_mesh();
+  std::mt19937_64 random(fresh_seed("GradSync.SumsOf16BitsAreRoundedOnce"));
+  std::normal_distribution<double> normal;
+  std::vector<std::vector<double>> values(ranks); // [rank], equal on all
+  for (auto& of_rank : values)
+    for (int i = 0; i < count; ++i)
+      of_rank.push_back(bf16_value(round_to_bf16(normal(random))));
+  std::vector<double> once(count), twice(count);
+  for (int i = 0; i < count; ++i) {
+    float sum = 0, rounded_sum = 0;
+    for (int r = 0; r < ranks; ++r) {
+      sum += static_cast<float>(values[r][i]);
+      rounded_sum = static_cast<float>(bf16_value(round_to_bf16(rounded_sum + static_cast<float>(values[r][i]))));
+    }
+    once[i] = bf16_value(round_to_bf16(sum));
+    twice[i] = rounded_sum;
+  }
+  for (const bool sharded : {false, true}) {
+    Config config = make_config(sharded);
+    config.gradient_dtype = DType::bf16;
+    config.scaling = Scaling::sum;
+    Vectors v(mesh, config, {vector_of("a.w", count, DType::bf16)});
+    void* gradient = v.ddp->gradient("a.w", DType::bf16).data;
+    for (int i = 0; i < count; ++i)
+      set_element(gradient, i, DType::bf16, values[rank][i]);
+    v.ddp->gradient_ready("a.w");
+    v.ddp->finish_grad_sync();
+    const buffer::TensorRange own = v.ddp->main_gradient("a.w", DType::f32);
+    int different_from_once = 0, different_from_twice = 0;
+    for (std::int64_t k = 0; k < own.count; ++k) {
+      const double found = element(own.data, k, DType::f32);
+      different_from_once += found != once[own.offset + k] ? 1 : 0;
+      different_from_twice += found != twice[own.offset + k] ? 1 : 0;
+    }
+    EXPECT_EQ(different_from_once, 0);
+    if (ranks > 2) {
+      EXPECT_GT(different_from_twice, 0);
+    }
+  }
+}
+
+TEST(GradSync, EmptyAndTinyParameters) {
+  const auto mesh = make_mesh();
+  for_all_configs([&](Config config) {
+    config.bucket_size = 1;
+    Vectors v(mesh, config, {vector_of("a.w", 0), {"b.w", {}, DType::f64}, vector_of("c.w", 1), vector_of("d.w", 0)});
+    for (int step = 0; step < 2; ++step)
+      v.expect_usable("nothing");
+  });
+}
+
+TEST(GradSync, NothingToTrain) {
+  Vectors v(make_mesh(), make_config(true), {frozen(vector_of("a.w", 3))});
+  v.ddp->zero_grad_buffer();
+  v.ddp->start_grad_sync();
+  v.ddp->finish_grad_sync();
+  v.ddp->start_param_sync(true, true);
+  v.expect_weight("a.w", 1);
+  EXPECT_TRUE(v.ddp->named_states().empty());
 }
 
 } // namespace

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-INTERFACES = ["ostraka_c.f90", "ostraka_c_layout.f90", "ostraka_c_flat_buffer.f90", "ostraka_c_fsdp.f90"]
+INTERFACES = ["ostraka_c.f90", "ostraka_c_layout.f90", "ostraka_c_flat_buffer.f90", "ostraka_c_fsdp.f90",
+              "ostraka_c_ddp.f90"]
 ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
 
@@ -29,8 +30,8 @@ def c_text(headers):
 def plain_type(text):
     """One spelling for a C type: handles are void*, no const, no blanks, fixed widths by their gfortran names."""
     text = re.sub(r"\bconst\b", "", text)
-    text = re.sub(r"\bostraka_(mesh|layout|buffer|flat_buffer|fsdp_context|fsdp_module|optimizer)_t\b", "void*", text)
-    text = re.sub(r"\bc_(shape|fsdp_config|adamw_config|sgd_config|group_options)_t\b", r"ostraka_\1_t", text)
+    text = re.sub(r"\bostraka_(mesh|layout|buffer|flat_buffer|fsdp_context|fsdp_module|ddp|optimizer)_t\b", "void*", text)
+    text = re.sub(r"\bc_(shape|fsdp_config|ddp_config|adamw_config|sgd_config|group_options)_t\b", r"ostraka_\1_t", text)
     text = re.sub(r"\bint64_t\b", "long", text)
     text = re.sub(r"\b(int32_t|ostraka_status_t|MPI_Fint)\b", "int", text)
     return re.sub(r"\s+", "", text)
@@ -121,15 +122,15 @@ def compare(headers, fortran, compiler):
         types = structs(prototypes(compiler, fortran / "ostraka_types.f90", folder))
     spelled = {name: (result.replace("char*", "void*"), [arg.replace("char**", "void**") for arg in args])
                for name, (result, args) in c_functions(text).items() if name not in ONLY_IN_C}
-    spelled_structs = {name: [(kind.replace("long*", "void*").replace("ostraka_placement_t*", "void*"), member) for kind, member in members]
+    spelled_structs = {name: [(re.sub(r"^(long|char\*|ostraka_placement_t)\*$", "void*", kind), member) for kind, member in members]
                        for name, members in structs(text).items()}
     raw = "".join(path.read_text() for path in sorted(headers.glob("*.h")))
     numbers = {f"OSTRAKA_{RENAMED.get(name, name)}": number
-               for name, number in constants(r"^#define OSTRAKA_(\w+) (\d+)", raw).items()}
+               for name, number in constants(r"^#define OSTRAKA_(\w+) \(?(-?\d+)", raw).items()}
     source = (fortran / "ostraka_types.f90").read_text()
     problems += differences("function", spelled, functions)
     problems += differences("struct", spelled_structs, types)
-    problems += differences("constant", numbers, constants(r"parameter :: (OSTRAKA_\w+) = (\d+)", source))
+    problems += differences("constant", numbers, constants(r"parameter :: (OSTRAKA_\w+) = (-?\d+)", source))
     exported = re.findall(r"\w+", " ".join(re.findall(r"only:(.*?)(?=\n  use|\n  implicit)",
                                                       (fortran / "ostraka.f90").read_text(), re.S)))
     problems += [f"module ostraka exports {name}" for name in exported if not name.lower().startswith("ostraka_")]
@@ -154,6 +155,9 @@ PLANTED = [  # file, text, what it is replaced by: each must be noticed
     ("ostraka_c_fsdp.f90", "main_gradient(module, name, dtype, data,", "main_gradient(module, dtype, name, data,"),
     ("ostraka_c_fsdp.f90", "(c_double), value :: learning_rate\n", "(c_double), intent(in) :: learning_rate\n"),
     ("ostraka_c_fsdp.f90", "bind(c, name='ostraka_optimizer_step')", "bind(c, name='ostraka_optimizer_stop')"),
+    ("ostraka_c_ddp.f90", "ddp_gradient(ddp, name, dtype, data,", "ddp_gradient(ddp, dtype, name, data,"),
+    ("ostraka_types.f90", "OSTRAKA_USES_AUTO = -1", "OSTRAKA_USES_AUTO = -2"),
+    ("ostraka_types.f90", "    integer(c_int64_t) :: bucket_size\n", "    integer(c_int32_t) :: bucket_size\n"),
     ("ostraka_types.f90", "OSTRAKA_USER_FAILURE = 53", "OSTRAKA_USER_FAILURE = 54"),
     ("ostraka_types.f90", "OSTRAKA_ATOM_BLOCK = 3", "OSTRAKA_ATOM_BLOCK = 4"),
     ("ostraka_types.f90", "integer(c_int32_t) :: count = 1", "integer(c_int64_t) :: count = 1"),

@@ -154,8 +154,8 @@ contains
     integer(int64) :: offset
     integer :: batch
 
-    call context%create(mesh, recipe=OSTRAKA_NO_SHARD, reduction=OSTRAKA_SUM, gradient_slots=1, broadcast=.true., &
-      main_dtype=OSTRAKA_F64)
+    call context%create(mesh, recipe=OSTRAKA_NO_SHARD, reduction=OSTRAKA_SUM, gradient_slots=3, broadcast=.true., &
+      main_dtype=OSTRAKA_F64, gradient_slot_bytes=0_int64)
     call context%add_module('layer', layer)
     call layer%add_parameter('weight', [3])
     call layer%build()

@@ -152,6 +152,29 @@ TEST(GradientSlots, ReserveHasRoomForAllThatAreBoundAtOnce) {
   EXPECT_EQ(arena->growths(), growths);
 }
 
+// The largest gradient decides, and one slot there is.
+TEST(GradientSlots, ABoundOnBytesMakesTheRingShorter) {
+  const auto slots_of = [](std::int64_t most_bytes, std::int64_t bytes) {
+    const auto arena = memory::make_host_arena();
+    GradientSlots slots(arena, 4, most_bytes);
+    slots.reserve(64, 4);
+    slots.reserve(bytes, 4);
+    std::set<int> used;
+    for (int i = 0; i < 10; ++i) {
+      const int slot = slots.acquire();
+      used.insert(slot);
+      slots.release(slot, Event());
+    }
+    EXPECT_EQ(arena->reserved(), std::max<std::int64_t>(4 * 64, static_cast<std::int64_t>(used.size()) * bytes));
+    return static_cast<int>(used.size());
+  };
+  EXPECT_EQ(slots_of(1024, 256), 4);
+  EXPECT_EQ(slots_of(1023, 256), 3);
+  EXPECT_EQ(slots_of(511, 256), 1);
+  EXPECT_EQ(slots_of(0, 256), 1);
+  EXPECT_EQ(slots_of(1 << 20, 256), 4);
+}
+
 TEST(GradientSlots, ReserveKeepsTheLargest) {
   Ring ring(1);
   ring.slots.reserve(1024, 1);

@@ -57,6 +57,24 @@ TEST(Memory, Case34TransientPeakDoesNotGrowWithDepth) {
   }
 }
 
+TEST(Memory, ABoundOnBytesMakesTheRingShorter) {
+  const auto mesh = make_mesh();
+  const auto peak = [&](int slots, std::optional<std::int64_t> bytes_of_a_rank) {
+    Options options = make_options(Recipe::zero_3, 5);
+    options.config.gradient_slots = slots;
+    if (bytes_of_a_rank)
+      options.config.gradient_slot_bytes = *bytes_of_a_rank * mesh->node_size();
+    return transient_peak(mesh, options);
+  };
+  constexpr std::int64_t two_slots = 2 * least_layer + least_layer / 2;
+  EXPECT_EQ(peak(3, two_slots), peak(2, std::nullopt));
+  EXPECT_EQ(peak(1, two_slots), peak(1, std::nullopt)); // never longer
+  EXPECT_EQ(peak(3, 0), peak(1, std::nullopt));
+  EXPECT_EQ(peak(3, 100 * least_layer), peak(3, std::nullopt));
+  EXPECT_LT(peak(1, std::nullopt), peak(2, std::nullopt));
+  EXPECT_LT(peak(2, std::nullopt), peak(3, std::nullopt)); // small gradients fit into every cache
+}
+
 TEST(Memory, NoShardNeedsNoTransientMemoryForF64) {
   const auto mesh = make_mesh();
   EXPECT_EQ(transient_peak(mesh, make_options(Recipe::no_shard, 3)), 0);

@@ -55,6 +55,7 @@ TEST(SetUpErrors, Configurations) {
   refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.recipe = static_cast<Recipe>(7); }, {"recipe"});
   refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.gradient_slots = 0; }, {"gradient_slots", "0"});
   refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.gradient_slots = -3; }, {"gradient_slots", "-3"});
+  refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.gradient_slot_bytes = -1; }, {"gradient_slot_bytes", "-1"});
   refuses(Status::INVALID_ARGUMENT, [](auto& c) { c.reduction = static_cast<layout::ReduceOp>(7); },
           {"reduction", "7"});
   for (const DType dtype : {DType::bf16, DType::f16, DType::i32})
@@ -88,6 +89,7 @@ TEST(SetUpErrors, RanksWithDifferentConfigurations) {
   refuses([](auto& c) { c.recipe = Recipe::no_shard; }, "recipe");
   refuses([](auto& c) { c.reduction = layout::ReduceOp::sum; }, "reduction");
   refuses([](auto& c) { c.gradient_slots = 3; }, "gradient_slots");
+  refuses([](auto& c) { c.gradient_slot_bytes = 0; }, "gradient_slot_bytes");
   refuses([](auto& c) { c.broadcast = true; }, "broadcast");
   refuses([](auto& c) { c.prefetch = 0; }, "prefetch");
   refuses([](auto& c) { c.unified_stream = true; }, "unified_stream");

@@ -211,6 +211,15 @@ function(look_at_prefix prefix)
   endforeach()
 endfunction()
 
+# --- the tools
+
+function(use_tools prefix)
+  if(WITH_TOOLS)
+    run("ostraka-checkpoint" ${prefix}/${BINDIR}/ostraka-checkpoint --version)
+    expect_in_output("ostraka-checkpoint" "ostraka-checkpoint ${VERSION}")
+  endif()
+endfunction()
+
 # --- what find_package refuses
 
 function(expect_refused prefix name request words)
@@ -240,10 +249,12 @@ set(moved ${WORK_DIR}/moved)
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${first} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 look_at_prefix(${first})
 use_all(${first})
+use_tools(${first})
 use(${BUILD_DIR} ${SOURCE_DIR}/examples/c/first_step "C" "loss before 36.5, after 9.6875")
 use_subdirectory()
 file(RENAME ${first} ${moved})
 use_moved(${moved})
+use_tools(${moved})
 use_pkg_config(${moved})
 if(WITH_FORTRAN)
   use_fortran_sources(${moved})

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hyperparameters of groups of parameters, numbers of steps, and what ranks must agree on.
 #include "optim_test.hpp"
+#include <ostraka/base/pattern.hpp>
 #include <ostraka/optim/impl/groups.hpp>
 
 #include <functional>

@@ -6,7 +6,8 @@ cmake_minimum_required(VERSION 3.25)
 function(configure)
   file(REMOVE_RECURSE ${BINARY_DIR})
   execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${BINARY_DIR} -DKokkos_DIR=${Kokkos_DIR}
-                          -DOSTRAKA_BUILD_TESTS=OFF -DOSTRAKA_BUILD_EXAMPLES=OFF ${ARGN}
+                          -DOSTRAKA_BUILD_TESTS=OFF -DOSTRAKA_BUILD_EXAMPLES=OFF
+                          -DOSTRAKA_BUILD_TOOLS=OFF ${ARGN}
                   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   string(REGEX REPLACE "[ \n]+" " " output "${output}")
   set(status "${status}" PARENT_SCOPE)

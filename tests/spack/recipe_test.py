@@ -132,7 +132,7 @@ class Directives(unittest.TestCase):
         needs = " ".join(args[0] for args, _ in directives("depends_on"))
         scripts = "".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *(ROOT / "cmake").glob("*.cmake")])
         self.assertIn("cmake@" + re.search(r"VERSION (\d+\.\d+)", scripts)[1], needs)
-        for package, spelled in (("Kokkos", "kokkos"), ("nlohmann_json", "nlohmann-json"), ("HDF5", "hdf5")):
+        for package, spelled in (("Kokkos", "kokkos"), ("nlohmann_json", "nlohmann-json"), ("HDF5", "hdf5"), ("CLI11", "cli11")):
             for version in set(re.findall(rf"find_package\({package} ([\d.]+)", scripts)):
                 self.assertIn(f"{spelled}@{version}:", needs)
 

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define OSTRAKA_FSDP_CONFIG_VERSION 3
+#define OSTRAKA_FSDP_CONFIG_VERSION 4
 
 /* Fill it with ostraka_fsdp_config_init, then change members. Grows only at the end. */
 typedef struct {
@@ -50,6 +50,10 @@ typedef struct {
   int32_t unified_stream;  /* 1: gathers and reductions take turns in one queue, less memory at a time; 0 (default) */
   int64_t prefetch;        /* elements of weights gathered ahead: -1 (default): one module; 0: none; else whole modules
                             * until so many are reached */
+  /* Since version 4. What the gradient slots of all ranks of a node may hold together, in bytes: there are fewer than
+   * `gradient_slots`, but one, where so many are larger. -1 (default): the last-level caches of the machine where all
+   * ranks share one node, else no bound. */
+  int64_t gradient_slot_bytes;
 } ostraka_fsdp_config_t;
 
 /* Sets the defaults of the version that the caller was compiled with; a newer one than the library's is refused. */

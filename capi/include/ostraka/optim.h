@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizers on the local shards of a finalised context. State has the type of the main weights and their layout.
+ * Optimizers on the local shards of a finalised context, or on the weights of a finalised ddp. State has the type of
+ * the main weights and their layout.
  */
 #ifndef OSTRAKA_OPTIM_H
 #define OSTRAKA_OPTIM_H
@@ -57,6 +58,14 @@ ostraka_status_t ostraka_adamw_create(ostraka_fsdp_context_t context, const ostr
                                       ostraka_optimizer_t* optimizer);
 ostraka_status_t ostraka_sgd_create(ostraka_fsdp_context_t context, const ostraka_sgd_config_t* config,
                                     ostraka_optimizer_t* optimizer);
+
+/* The same for all trainable parameters of a finalised ddp: whole on every rank, or this rank's part with
+ * sharded_optimizer. For finish_backward below read finish_grad_sync, for zero_grad zero_grad_buffer; NOT_SUPPORTED:
+ * fuse_with_reduction. */
+ostraka_status_t ostraka_adamw_create_ddp(ostraka_ddp_t ddp, const ostraka_adamw_config_t* config,
+                                          ostraka_optimizer_t* optimizer);
+ostraka_status_t ostraka_sgd_create_ddp(ostraka_ddp_t ddp, const ostraka_sgd_config_t* config,
+                                        ostraka_optimizer_t* optimizer);
 
 /* Updates the main weights from the main gradients and the model weights with them, once per call. Gradients stay until
  * zero_grad. Collective over the mesh. INVALID_STATE naming the parameter when a gradient is missing or a backward pass

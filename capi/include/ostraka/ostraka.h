@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ostraka: sharded distributed buffers and fully sharded data parallelism for MPI codes. The whole C interface.
+ * Ostraka: sharded distributed buffers, fully sharded and distributed data parallelism for MPI codes. The whole C
+ * interface.
  */
 #ifndef OSTRAKA_H
 #define OSTRAKA_H
 
 #include <ostraka/buffer.h>
+#include <ostraka/ddp.h>
 #include <ostraka/flat_buffer.h>
 #include <ostraka/fsdp.h>
 #include <ostraka/layout.h>

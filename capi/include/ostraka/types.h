@@ -65,6 +65,23 @@ typedef struct {
 #define OSTRAKA_HFSDP 5         /* as HSDP, main weights and optimizer state sharded over all axes */
 #define OSTRAKA_ZERO_1_ZERO_2 6 /* weights whole; main weights and state sharded over all axes, gradients over one */
 
+/* What a gradient that a ddp reduced is; n is the number of ranks. */
+#define OSTRAKA_SCALING_MEAN 0      /* the sum over the ranks divided by n */
+#define OSTRAKA_SCALING_PRE_SCALE 1 /* the sum of what the ranks divided by n before: 16-bit sums cannot overflow */
+#define OSTRAKA_SCALING_SUM 2 /* the sum: the caller divides, by the number of samples of all ranks for instance */
+
+/* How a ddp arranges parameters in buffers. */
+#define OSTRAKA_ARRANGEMENT_PACKED 0     /* one behind the other in reverse order; shards cut them anywhere */
+#define OSTRAKA_ARRANGEMENT_LAYER_WISE 1 /* every parameter whole in one shard */
+
+/* Flags of a parameter of a ddp. */
+#define OSTRAKA_DDP_FROZEN 1           /* has no gradient */
+#define OSTRAKA_DDP_EXPERT 2           /* its gradient is reduced over the ranks of the expert mesh */
+#define OSTRAKA_DDP_SHARED_EMBEDDING 4 /* has a bucket of its own where the optimizer is sharded */
+
+/* A ddp counts the contributions to gradients in one backward pass and expects as many in those that follow. */
+#define OSTRAKA_USES_AUTO (-1)
+
 /* Kinds of memory; a context reports its own by the members of ostraka_memory_report_t with these names. */
 #define OSTRAKA_MEMORY_OTHER 0
 #define OSTRAKA_MEMORY_PARAMETERS 1
@@ -92,6 +109,7 @@ typedef struct ostraka_buffer* ostraka_buffer_t;
 typedef struct ostraka_flat_buffer* ostraka_flat_buffer_t;
 typedef struct ostraka_fsdp_context* ostraka_fsdp_context_t;
 typedef struct ostraka_fsdp_module* ostraka_fsdp_module_t;
+typedef struct ostraka_ddp* ostraka_ddp_t;
 typedef struct ostraka_optimizer* ostraka_optimizer_t;
 
 #endif

@@ -46,7 +46,7 @@ struct Agreement {
     value = hash.value();
   }
 
-  comm::Name name;
+  const comm::Name& name;
   std::int64_t value = 0;
 };
 
@@ -116,9 +116,8 @@ bool moves_nothing(const RedistributeStep& step) {
   return step.kind == RedistributeStep::Kind::view || step.kind == RedistributeStep::Kind::relabel;
 }
 
-void carry_out(const std::vector<RedistributeStep>& steps, const DBuffer& from, const DBuffer& to,
-               runtime::Stream& stream, const mesh::Communicators& communicators, memory::Scratch& scratch,
-               const comm::Consumer& consumer) {
+void carry_out(const RedistributeSteps& steps, const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
+               const mesh::Communicators& communicators, memory::Scratch& scratch, const comm::Consumer& consumer) {
   const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);

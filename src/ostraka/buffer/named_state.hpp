@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an optimizer or a checkpoint sees of a group of parameters: buffers of one layout, by name. fsdp offers it,
-// optim consumes and extends it.
+// optim consumes and extends it, checkpoint writes and reads it.
 #pragma once
 
 #include <ostraka/buffer/dbuffer.hpp>
@@ -17,7 +17,7 @@ struct NamedState {
   std::vector<std::string> tensor_names; ///< one per tensor of the layout, "module.parameter"
   DBuffer main_weight;
   DBuffer model_weight;  ///< the same elements in the storage type; refers to nothing where that is main_weight itself
-  DBuffer main_gradient; ///< same layout, placements and type as main_weight
+  DBuffer main_gradient; ///< same layout, placements and type as main_weight; refers to nothing for frozen weights
   std::map<std::string, DBuffer> state; ///< "exp_avg", ...: likewise, created by the optimizer
   std::function<bool()> has_gradient;   ///< whether main_gradient holds a complete gradient
   /// A number that changes with every contribution to main_gradient; empty: nobody counts.
@@ -30,6 +30,7 @@ struct NamedState {
   std::function<void(comm::Consumer)> update_while_reducing;
   std::function<bool()> is_updated; ///< whether that has happened since publish(); main_gradient is undefined then
   std::function<void()> publish;    ///< call instead of refresh by who has written model_weight, too
+  std::map<std::string, int> other_names; ///< of tied tensors, and their indices in tensor_names
 };
 
 } // namespace ostraka::buffer

@@ -45,12 +45,18 @@ public:
     const int axes = narrow(static_cast<std::int64_t>(from.size()), "redistribute: mesh axes");
     layout::validate(from, axes);
     layout::validate(to, axes);
+    if (const auto axis = only_difference()) {
+      steps_.push_back(step_of(*axis, checked_transition(*axis).value(), to));
+      return;
+    }
     for (std::size_t axis = 0; axis < from.size(); ++axis)
       kinds_.push_back(checked_transition(axis));
     check_reductions();
   }
 
-  std::vector<RedistributeStep> steps() && {
+  RedistributeSteps steps() && {
+    if (kinds_.empty())
+      return std::move(steps_);
     // Inner to outer keeps the Shard axes a suffix, and an outer reduction finds the data cut by the inner axes.
     for (std::size_t axis = to_.size(); axis-- > 0;)
       if (to_[axis].is_shard())
@@ -67,6 +73,25 @@ private:
   [[noreturn]] void refuse(const Reason&... reason) const {
     fail(Status::NOT_SUPPORTED, "redistribute: no way from ", layout::to_string(from_), " to ", layout::to_string(to_),
          ": ", reason...);
+  }
+
+  // Most redistributions: there is nothing to order.
+  std::optional<std::size_t> only_difference() const {
+    const auto differs = [this](std::size_t axis) { return !(from_[axis] == to_[axis]); };
+    std::optional<std::size_t> found;
+    for (std::size_t axis = 0; axis < from_.size(); ++axis)
+      if (differs(axis)) {
+        if (found)
+          return std::nullopt;
+        found = axis;
+      }
+    return found;
+  }
+
+  static bool moves(Kind kind) { return kind != Kind::view && kind != Kind::relabel; }
+
+  static RedistributeStep step_of(std::size_t axis, Kind kind, std::span<const Placement> placements) {
+    return {kind, moves(kind) ? static_cast<int>(axis) : -1, Placements(placements.begin(), placements.end())};
   }
 
   std::optional<Kind> checked_transition(std::size_t axis) const {
@@ -101,22 +126,21 @@ private:
       return;
     const Kind kind = *kinds_[axis];
     current_[axis] = to_[axis];
-    const bool moves = kind != Kind::view && kind != Kind::relabel;
-    if (!moves && !steps_.empty() && steps_.back().kind == kind)
+    if (!moves(kind) && !steps_.empty() && steps_.back().kind == kind)
       steps_.back().placements = current_; // neighbours are one step
     else
-      steps_.push_back({kind, moves ? static_cast<int>(axis) : -1, current_});
+      steps_.push_back(step_of(axis, kind, current_));
   }
 
   std::span<const Placement> from_, to_;
   Placements current_;
-  std::vector<std::optional<Kind>> kinds_; ///< null where nothing changes
-  std::vector<RedistributeStep> steps_;
+  InlineVector<std::optional<Kind>, 4> kinds_; ///< null where nothing changes
+  RedistributeSteps steps_;
 };
 
 } // namespace
 
-std::vector<RedistributeStep> plan_redistribute(std::span<const Placement> from, std::span<const Placement> to) {
+RedistributeSteps plan_redistribute(std::span<const Placement> from, std::span<const Placement> to) {
   return Planner(from, to).steps();
 }
 

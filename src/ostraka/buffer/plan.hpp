@@ -4,6 +4,7 @@
 
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/base/export.hpp>
+#include <ostraka/base/inline_vector.hpp>
 #include <ostraka/layout/global_layout.hpp>
 
 #include <cstdint>
@@ -21,10 +22,12 @@ struct RedistributeStep {
     allreduce,      ///< Partial -> Replicate on `axis`
   };
 
-  Kind kind;
-  int axis;                      ///< of the mesh; -1 for view and relabel
+  Kind kind = Kind::view;
+  int axis = -1;                 ///< of the mesh; -1 for view and relabel
   layout::Placements placements; ///< after the step
 };
+
+using RedistributeSteps = InlineVector<RedistributeStep, 2>;
 
 /// The steps from one list of placements to another of the same length; none when they are equal. Any mixture of Shard
 /// -> Replicate, Replicate -> Shard, Partial -> Shard, Partial -> Replicate and Replicate -> Partial(mean, max, min),
@@ -37,8 +40,8 @@ struct RedistributeStep {
 /// Throws NOT_SUPPORTED naming the axis and the transition for Shard -> Partial, Partial -> another Partial, Replicate
 /// -> Partial(sum or prod), and naming two axes when several are reduced by operations that do not commute (all sums
 /// and means, or all equal, do); INVALID_ARGUMENT for placements that layout::validate refuses.
-OSTRAKA_API std::vector<RedistributeStep> plan_redistribute(std::span<const layout::Placement> from,
-                                                            std::span<const layout::Placement> to);
+OSTRAKA_API RedistributeSteps plan_redistribute(std::span<const layout::Placement> from,
+                                                std::span<const layout::Placement> to);
 
 /// What a step moves on one rank: the absolute ranges that the rank holds before and after it.
 struct StepRanges {

@@ -179,11 +179,11 @@ template <class Make>
 void Communicator::enqueue(runtime::Stream& stream, Description description, Make&& make) {
   expect(failure_.empty(), Status::FAILED, name_, ": ", description.operation,
          " refused, since the communicator failed earlier: ", failure_);
-  std::shared_ptr<Collective> task = make();
+  std::shared_ptr<Collective> task(make().release(), std::default_delete<Collective>(), Recycling<Collective>());
   description.sequence = sequence_++;
   task->description = std::move(description);
   fifo_.push_back(task);
-  stream.submit(task);
+  stream.submit(std::move(task));
   progress(); // what can start starts now, or nothing would overlap with what the caller does next
 }
 

@@ -5,6 +5,7 @@
 
 #include <ostraka/base/dtype.hpp>
 #include <ostraka/base/export.hpp>
+#include <ostraka/base/recycle.hpp>
 #include <ostraka/comm/transfer.hpp>
 #include <ostraka/layout/placement.hpp>
 #include <ostraka/layout/segments.hpp>
@@ -13,6 +14,7 @@
 #include <ostraka/runtime/stream.hpp>
 #include <ostraka/runtime/trace.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -60,6 +62,9 @@ public:
   virtual bool test() = 0; ///< true when complete
   /// Whether test() will start a further part: nothing may start before it, or starts would differ between ranks.
   virtual bool will_start_again() const { return false; }
+
+  static void* operator new(std::size_t bytes) { return take_recycled(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { recycle(memory, bytes); }
 
   bool is_started = false;
   runtime::trace::Clock::time_point started_at; ///< when tracing
@@ -148,7 +153,7 @@ private:
   int rank_;
   int size_;
   std::int64_t sequence_ = 0;
-  std::deque<std::shared_ptr<Collective>> fifo_;
+  std::deque<std::shared_ptr<Collective>, Recycling<std::shared_ptr<Collective>>> fifo_;
   runtime::trace::Clock::time_point traced_until_;
   std::string failure_; ///< the first cause, once failed
 };

@@ -91,9 +91,20 @@ void Bucket::zero_grad() {
 
 void Bucket::clear_gradients() {
   buffer::fill_zero(gradients_, *resources_->compute);
+  if (!main_gradient_.is_alias_of(gradients_))
+    buffer::fill_zero(main_gradient_, *resources_->compute);
   if (accumulators_.is_valid())
     buffer::fill_zero(accumulators_, *resources_->compute);
   zero_grad();
+}
+
+std::vector<std::shared_ptr<memory::Storage>> Bucket::own_gradient_storages() const {
+  std::vector<std::shared_ptr<memory::Storage>> storages;
+  if (!main_gradient_.is_alias_of(gradients_))
+    storages.push_back(main_gradient_.storage());
+  if (accumulators_.is_valid())
+    storages.push_back(accumulators_.storage());
+  return storages;
 }
 
 void Bucket::scale_gradients(double factor) {

@@ -68,6 +68,9 @@ public:
   /// This rank's elements of the reduced gradient, main type.
   const buffer::DBuffer& main_gradient() const { return main_gradient_; }
 
+  /// Memory of gradients that is no part of the buffer.
+  std::vector<std::shared_ptr<memory::Storage>> own_gradient_storages() const;
+
   /// Without the functions, which the owner adds.
   buffer::NamedState named_state() const;
 

@@ -6,6 +6,7 @@
 #include <ostraka/runtime/trace.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ostraka::ddp {
 
@@ -99,32 +100,39 @@ void DistributedDataParallel::end_no_sync() {
 // --- reductions
 
 void DistributedDataParallel::start_reduction(int group, bool all_reduce) {
-  check_missing(group);
   for (const auto& bucket : groups_[group].buckets)
     bucket->start_reduction(all_reduce);
   groups_[group].gradients = Gradients::reducing;
   next_reduction_ = group + 1;
 }
 
+// A peer may wait for a gather that this rank had no reason to start; with it, gathers have one order here on all
+// ranks.
 void DistributedDataParallel::start_reductions(bool all_reduce) {
+  check_missing();
+  start_gathers(0);
   while (next_reduction_ < static_cast<int>(groups_.size()))
     start_reduction(next_reduction_, all_reduce);
 }
 
-// Names all parameters of the group that lack contributions.
-void DistributedDataParallel::check_missing(int group) {
+bool DistributedDataParallel::is_missing(const Place& place) const {
+  if (config().overlap_grad_reduce)
+    return uses_->is_missing(place.parameter);
+  return uses_->expected(place.parameter) != 0 && !place.bucket->is_written(place.tensor);
+}
+
+// Names all parameters that lack contributions, in the order of registration.
+void DistributedDataParallel::check_missing() {
   std::string missing;
-  for (const auto& bucket : groups_[group].buckets)
-    for (int t = 0; t < static_cast<int>(bucket->names().size()); ++t) {
-      const std::string& name = bucket->names()[t];
-      const int parameter = places_.at(name).parameter;
-      const int expected = uses_->expected(parameter), count = uses_->count(parameter);
-      if (config().overlap_grad_reduce ? !uses_->is_missing(parameter) : expected == 0 || bucket->is_written(t))
-        continue;
-      missing += (missing.empty() ? "'" : ", '") + name + "'";
-      if (count > 0)
-        missing += " (" + std::to_string(count) + " of " + std::to_string(expected) + ")";
-    }
+  for (const ParameterSpec& spec : specs_) {
+    const Place& place = places_.at(spec.name);
+    if (place.bucket == nullptr || groups_[place.group].gradients != Gradients::open || !is_missing(place))
+      continue;
+    missing += (missing.empty() ? "'" : ", '") + spec.name + "'";
+    const int expected = uses_->expected(place.parameter), count = uses_->count(place.parameter);
+    if (count > 0)
+      missing += " (" + std::to_string(count) + " of " + std::to_string(expected) + ")";
+  }
   if (!missing.empty())
     resources_->status->record(
         Error(Status::INVALID_STATE, "finish_grad_sync: no gradient was contributed for " + missing +
@@ -149,9 +157,10 @@ void DistributedDataParallel::finish_grad_sync(bool force_all_reduce) {
     return;
   comm::StepStatus& status = *resources_->status;
   status.communicate([&] {
+    // With overlap some ranks may have started some reductions, so all are of one kind.
+    start_reductions(force_all_reduce && !config().overlap_grad_reduce);
     if (!has_compared_weights_)
-      compare_weights();
-    start_reductions(force_all_reduce);
+      compare_weights(); // behind the reductions, which ranks start before or here
     status.attempt([&] {
       for (const BucketGroup& group : groups_)
         for (const auto& bucket : group.buckets) {
@@ -208,6 +217,7 @@ void DistributedDataParallel::zero_grad_buffer() {
 
 void DistributedDataParallel::scale_gradients(double factor) {
   require_gradients("scale_gradients");
+  expect(std::isfinite(factor), Status::INVALID_ARGUMENT, "scale_gradients: expected a finite factor, found ", factor);
   require_nothing_in_flight("scale_gradients");
   for (const BucketGroup& group : groups_)
     for (const auto& bucket : group.buckets)
@@ -226,7 +236,7 @@ buffer::TensorRange DistributedDataParallel::main_gradient(const std::string& na
 
 void DistributedDataParallel::offload_grad_buffers() {
   require_gradients("offload_grad_buffers");
-  require_nothing_in_flight("offload_grad_buffers");
+  require_nothing_in_flight_anywhere("offload_grad_buffers");
   zero_grad_buffer();
   for (const auto& storage : gradient_storages_)
     storage->release();
@@ -246,6 +256,12 @@ void DistributedDataParallel::restore_grad_buffers() {
   for (const BucketGroup& group : groups_)
     for (const auto& bucket : group.buckets)
       bucket->clear_gradients();
+}
+
+// By the mesh's own communicator, whose operations all ranks call in one order.
+void DistributedDataParallel::require_nothing_in_flight_anywhere(const char* operation) const {
+  resources_->status->communicate(
+      [&] { comm::together(*mesh()->communicators().all, [&] { require_nothing_in_flight(operation); }); });
 }
 
 void DistributedDataParallel::require_nothing_in_flight(const char* operation) const {

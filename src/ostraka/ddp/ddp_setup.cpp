@@ -146,21 +146,17 @@ void DistributedDataParallel::finalize(std::optional<std::vector<BufferLayout>> 
         expect(std::any_of(specs_.begin(), specs_.end(), [&](const auto& spec) { return matches(pattern, spec.name); }),
                Status::INVALID_ARGUMENT, "finalize: no parameter is called '", pattern, "' (f32_accumulators)");
     });
-    comm::together(*dense_->communicators.all, [&] {
-      try {
+    check_layouts_agree();
+    try {
+      comm::together(*dense_->communicators.all, [&] {
         make_buckets();
         make_frozen_weights();
-      } catch (...) { // all or nothing
-        for (const auto& storage : gradient_storages_)
-          storage->release();
-        gradient_storages_.clear();
-        groups_.clear();
-        frozen_.clear();
-        places_.clear();
-        groups_of_module_.clear();
-        throw;
-      }
-    });
+      });
+    } catch (const Error& error) {
+      if (!resources_->status->is_terminal(error))
+        undo_buckets();
+      throw;
+    }
   });
   has_hooks_ = config().overlap_param_gather;
   is_finalized_ = true;
@@ -197,6 +193,40 @@ void DistributedDataParallel::plan(std::optional<std::vector<BufferLayout>> layo
   layouts_ = layouts ? std::move(*layouts) : plan_buffers(specs_, gradient_dtypes(), options, dense, experts);
 }
 
+// Those of experts may differ between ranks that have others.
+void DistributedDataParallel::check_layouts_agree() const {
+  std::vector<comm::Setting> all, experts;
+  for (const BufferLayout& buffer : layouts_) {
+    Hash hash;
+    hash.add(buffer.shards);
+    for (const BucketLayout& bucket : buffer.buckets)
+      hash.add(bucket.range.end).add(bucket.parameters.size());
+    for (const layout::Range& range : buffer.ranges)
+      hash.add(range.begin);
+    (buffer.key.expert ? experts : all).push_back({to_string(buffer.key), hash.value()});
+  }
+  comm::agree_on_settings(*dense_->communicators.all, all, "finalize: layouts: ");
+  if (expert_ != nullptr)
+    comm::agree_on_settings(*expert_->communicators.all, experts, "finalize: layouts: ");
+}
+
+// All or nothing, on all ranks.
+void DistributedDataParallel::undo_buckets() {
+  gradient_storages_.clear();
+  groups_.clear();
+  frozen_.clear();
+  places_.clear();
+  groups_of_module_.clear();
+  uses_.reset();
+  layouts_.clear();
+  // Where ranks share memory itself, nobody allocates before all have given back.
+  comm::together(*dense_->communicators.all, [&] {
+    for (const auto& ranks : {dense_, expert_})
+      if (ranks != nullptr)
+        ranks->arena->trim();
+  });
+}
+
 void DistributedDataParallel::make_buckets() {
   std::vector<std::shared_ptr<Bucket>> buckets;
   std::vector<int> order; // [bucket]: the parameter that is used first, whose gradient comes last
@@ -220,9 +250,12 @@ void DistributedDataParallel::make_buckets() {
         order.back() = std::min(order.back(), buffer.parameters[position]);
       }
       memory.first = buffer.buckets[b].range.begin;
-      const std::string name = "bucket " + std::to_string(buckets.size()) + " ('" +
+      // Numbers count inside a buffer: ranks with other experts may have other buckets of experts.
+      const std::string name = "bucket " + std::to_string(b) + " of " + to_string(buffer.key) + " ('" +
                                (contents.names.empty() ? "" : contents.names.front()) + "' ...)";
       buckets.push_back(std::make_shared<Bucket>(resources_, ranks, name, std::move(contents), memory));
+      for (const auto& own : buckets.back()->own_gradient_storages())
+        gradient_storages_.push_back(own);
     }
   }
   make_groups(std::move(buckets), order);
@@ -253,6 +286,7 @@ void DistributedDataParallel::make_groups(std::vector<std::shared_ptr<Bucket>> b
   uses_ = std::make_unique<UseCounts>(std::move(group_of), std::max<int>(1, static_cast<int>(groups_.size())),
                                       config().uses);
   for (std::size_t i = 0; i < specs_.size(); ++i) {
+    groups_of_module_[""];
     for (std::string module = module_of(specs_[i].name); !module.empty(); module = module_of(module))
       groups_of_module_[module]; // modules around others have hooks, too
     if (!specs_[i].trainable) {
@@ -302,6 +336,7 @@ void DistributedDataParallel::for_all_weights(Function&& function) {
 
 void DistributedDataParallel::broadcast_params() {
   require_finalized("broadcast_params");
+  require_nothing_in_flight_anywhere("broadcast_params");
   resources_->status->communicate([&] {
     gather_all(false);
     for_all_weights([](Weights& weights) { weights.broadcast(); });
@@ -312,10 +347,21 @@ void DistributedDataParallel::broadcast_params() {
 void DistributedDataParallel::compare_weights() {
   for_all_weights([&](Weights& weights) {
     if (!comm::are_equal(*weights.ranks().communicators.all, weights.hash()))
-      resources_->status->record(
-          Error(Status::RANKS_DISAGREE, "finish_grad_sync: ranks have different " + *weights.name() +
-                                            "; set equal ones on all, or call broadcast_params before the first step"));
+      compare_tensors(weights);
   });
+}
+
+// Which of them it is that differ.
+void DistributedDataParallel::compare_tensors(const Weights& weights) {
+  std::string different;
+  for (const ParameterSpec& spec : specs_) {
+    const Place& place = places_.at(spec.name);
+    if (place.weights == &weights && !comm::are_equal(*weights.ranks().communicators.all, weights.hash(place.tensor)))
+      different += (different.empty() ? "'" : ", '") + spec.name + "'";
+  }
+  resources_->status->record(
+      Error(Status::RANKS_DISAGREE, "finish_grad_sync: ranks have different " + *weights.name() + ": " + different +
+                                        "; set equal ones on all, or call broadcast_params before the first step"));
 }
 
 } // namespace ostraka::ddp

@@ -19,6 +19,10 @@ void DistributedDataParallel::set_parameter(const std::string& name, const void*
   const Place& place = find(name, "set_parameter");
   expect(dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16, Status::TYPE_MISMATCH, "set_parameter: '",
          name, "': expected f64, f32 or bf16 values, found ", ostraka::name(dtype));
+  const layout::Shape& shape = specs_[place.parameter].shape;
+  expect(count == layout::numel(shape), Status::SHAPE_MISMATCH, "set_parameter '", name,
+         "': ", layout::to_string(shape), " has ", layout::numel(shape), " elements, found ", count);
+  expect(data != nullptr || count == 0, Status::INVALID_ARGUMENT, "set_parameter '", name, "': the address is null");
   expect(place.group < 0 || groups_[place.group].weights == WeightState::whole, Status::INVALID_STATE,
          "set_parameter '", name, "': the weights of its bucket are stale or being gathered; call start_param_sync(",
          "force_sync) first");
@@ -155,9 +159,10 @@ void DistributedDataParallel::reset_param_sync_dispatch_state() {
   for (const BucketGroup& group : groups_)
     expect(group.weights != WeightState::gathering, Status::INVALID_STATE,
            "reset_param_sync_dispatch_state: weights are being gathered; call start_param_sync(force_sync) first");
-  if (config().sharded_optimizer)
-    for (BucketGroup& group : groups_)
-      group.weights = WeightState::stale;
+  for (BucketGroup& group : groups_)
+    for (const auto& bucket : group.buckets)
+      if (bucket->weights().is_sharded())
+        group.weights = WeightState::stale;
 }
 
 void DistributedDataParallel::free_overlap_buffers() {

@@ -57,6 +57,8 @@ public:
   /// INVALID_ARGUMENT; OUT_OF_MEMORY on all ranks when one has no room.
   void finalize(std::optional<std::vector<BufferLayout>> layouts = {});
   const std::vector<BufferLayout>& layouts() const { return layouts_; }
+  /// After finalize. INVALID_ARGUMENT for a name that there is not.
+  const ParameterSpec& spec(const std::string& name) const { return specs_[find(name, "parameter").parameter]; }
 
   // --- weights: whole, the same memory as long as this object lives
 
@@ -69,7 +71,7 @@ public:
   /// hooks are disabled, TYPE_MISMATCH for another type.
   void* parameter(const std::string& name, DType dtype);
   /// Copies all weights, frozen ones too, from rank 0 (of each expert mesh for experts). Main weights follow from them.
-  /// Collective.
+  /// Collective. INVALID_STATE on all ranks while gradients are in flight on one.
   void broadcast_params();
 
   // --- gradients
@@ -121,7 +123,8 @@ public:
 
   /// Gradients count as zero and contributions start anew (beta = 0); no memory is touched. Local.
   void zero_grad_buffer();
-  /// Multiplies all gradients, reduced or not. Local. INVALID_STATE in flight.
+  /// Multiplies all gradients, reduced or not. Local. INVALID_STATE in flight, INVALID_ARGUMENT unless `factor` is
+  /// finite.
   void scale_gradients(double factor);
   /// This rank's elements of the reduced gradient, main type: all, or, with a sharded optimizer, its part.
   /// INVALID_STATE unless finish_grad_sync has completed it since the last zero_grad_buffer.
@@ -180,11 +183,14 @@ private:
   std::vector<DType> gradient_dtypes() const;
   void check_agreement() const;
   void plan(std::optional<std::vector<BufferLayout>> layouts);
+  void check_layouts_agree() const;
   void make_buckets();
+  void undo_buckets();
   void make_frozen_weights();
   // `first`: per bucket, the number of the parameter whose gradient comes last.
   void make_groups(std::vector<std::shared_ptr<Bucket>> buckets, const std::vector<int>& first);
   void compare_weights();
+  void compare_tensors(const Weights& weights);
   template <class Function>
   void for_all_weights(Function&& function);
 
@@ -194,9 +200,11 @@ private:
   const Place& find_trainable(const std::string& name, const char* operation) const;
 
   void require_nothing_in_flight(const char* operation) const;
+  void require_nothing_in_flight_anywhere(const char* operation) const;
   void check_contribution(const Place& place, const std::string& name, const char* operation);
   bool is_counting() const { return config().overlap_grad_reduce && is_syncing(); }
-  void check_missing(int group);
+  bool is_missing(const Place& place) const;
+  void check_missing();
   void start_reduction(int group, bool all_reduce);
   void start_reductions(bool all_reduce);
   bool is_reduced() const;
@@ -218,7 +226,7 @@ private:
   std::vector<BufferLayout> layouts_;
   std::map<std::string, Place, std::less<>> places_;
   std::map<std::string, std::vector<int>, std::less<>> groups_of_module_; ///< own parameters, in forward order
-  std::vector<std::shared_ptr<memory::Storage>> gradient_storages_;       ///< [buffer]
+  std::vector<std::shared_ptr<memory::Storage>> gradient_storages_;       ///< of buffers and of what buckets add
   std::vector<BucketGroup> groups_; ///< in the order in which they are reduced; gathered in reverse
   std::vector<std::unique_ptr<Weights>> frozen_;
   std::unique_ptr<UseCounts> uses_;

@@ -55,6 +55,11 @@ std::int64_t Weights::hash() const {
   return Hash().bytes(whole_.data(), static_cast<std::size_t>(whole_.bytes())).value();
 }
 
+std::int64_t Weights::hash(int index) const {
+  const buffer::TensorRange range = whole_.tensor_range(index);
+  return Hash().bytes(range.data, static_cast<std::size_t>(range.count * size_of(dtype()))).value();
+}
+
 void Weights::refresh(bool is_model_written) {
   if (!is_model_written && !main_.is_alias_of(whole_))
     buffer::cast(main_, model_, *resources_->compute);

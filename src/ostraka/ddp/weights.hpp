@@ -34,8 +34,9 @@ public:
   void set(int index, const void* data, std::int64_t count, DType dtype);
   /// Copies all weights from rank 0; main weights follow from them. Collective, complete on return.
   void broadcast();
-  /// Equal on ranks that have the same weights.
+  /// Equal on ranks that have the same weights, or the same tensor.
   std::int64_t hash() const;
+  std::int64_t hash(int index) const;
   /// Main weights have changed: this rank's part of the weights follows, unless it has been written already.
   void refresh(bool is_model_written);
   /// Queues the gather of the whole from the parts of all ranks.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/hash.hpp>
 #include <ostraka/comm/agreement.hpp>
+#include <ostraka/comm/node/node.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -16,6 +18,8 @@ namespace {
 void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
   expect(config.gradient_slots >= 1, Status::INVALID_ARGUMENT, "context: expected gradient_slots >= 1, found ",
          config.gradient_slots);
+  expect(!config.gradient_slot_bytes || *config.gradient_slot_bytes >= 0, Status::INVALID_ARGUMENT,
+         "context: expected gradient_slot_bytes >= 0, or none, found ", config.gradient_slot_bytes.value_or(0));
   expect(!config.prefetch || *config.prefetch >= 0, Status::INVALID_ARGUMENT,
          "context: expected prefetch >= 0 elements, or none, found ", config.prefetch.value_or(0));
   expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::mean,
@@ -43,6 +47,7 @@ std::vector<comm::Setting> settings_of(const ContextConfig& config) {
           {config.placements ? "placements (here by hand)" : "placements (here none)", placements.value()},
           number("reduction", static_cast<std::int32_t>(config.reduction)),
           number("gradient_slots", config.gradient_slots),
+          number("gradient_slot_bytes", config.gradient_slot_bytes.value_or(-1)),
           number("broadcast", config.broadcast ? 1 : 0),
           number("prefetch", config.prefetch.value_or(-1)),
           number("unified_stream", config.unified_stream ? 1 : 0),
@@ -60,6 +65,14 @@ std::shared_ptr<comm::SharedMemory> make_shared_memory(const mesh::DeviceMesh& m
   const bool has_one_axis =
       std::count_if(parameter.begin(), parameter.end(), [](const auto& p) { return p.is_shard(); }) == 1;
   return mesh.shares_nodes() && has_one_axis ? mesh.make_shared_memory(mesh.dims() - 1) : nullptr;
+}
+
+// Of one rank.
+std::int64_t most_slot_bytes(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
+  const bool is_one_node = mesh.shares_nodes() && mesh.node_size() == mesh.size();
+  if (!config.gradient_slot_bytes && !is_one_node)
+    return std::numeric_limits<std::int64_t>::max();
+  return config.gradient_slot_bytes.value_or(comm::last_level_cache_bytes()) / mesh.node_size();
 }
 
 } // namespace
@@ -97,9 +110,10 @@ FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config)
   });
   const std::shared_ptr<runtime::Stream> gather = runtime::make_host_queue("gather");
   const auto reduce = config.unified_stream ? gather : runtime::make_host_queue("reduce");
+  GradientSlots slots(arena, config.gradient_slots, most_slot_bytes(*mesh, config));
   resources_ = std::make_shared<Resources>(
       Resources{std::move(mesh), config, placements, std::move(communicators), arena, std::move(shared), rests_whole,
-                runtime::make_host_compute_stream(), gather, reduce, GradientSlots(arena, config.gradient_slots)});
+                runtime::make_host_compute_stream(), gather, reduce, std::move(slots)});
 }
 
 FsdpContext::~FsdpContext() {
@@ -296,11 +310,24 @@ void FsdpContext::check_equal_parts(const ParameterGroup& group) {
 
 std::vector<buffer::NamedState> FsdpContext::named_states() const {
   require_finalized("named_states, which an optimizer needs");
+  return states(false);
+}
+
+std::vector<buffer::NamedState> FsdpContext::all_states() const {
+  require_finalized("all_states, which a checkpoint needs");
+  return states(true);
+}
+
+std::vector<buffer::NamedState> FsdpContext::states(bool with_frozen) const {
   std::vector<buffer::NamedState> states;
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
-      if (group->is_trainable())
+      if (with_frozen || group->is_trainable()) {
         states.push_back(group->named_state());
+        for (const auto& [tied, existing] : module->ties_)
+          if (const FsdpModule::Place place = module->find(tied); place.group == group.get())
+            states.back().other_names[module->full_name() + "." + tied] = place.index;
+      }
   return states;
 }
 

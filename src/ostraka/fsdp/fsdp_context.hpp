@@ -83,6 +83,8 @@ public:
 
   /// The trainable parameters, a state per group; valid longer than the context, but then refuses updates.
   std::vector<buffer::NamedState> named_states() const;
+  /// The same and the frozen parameters, which have no gradients: what a checkpoint holds.
+  std::vector<buffer::NamedState> all_states() const;
   MemoryReport memory() const;
   /// The sums over the ranks on this rank's node (of transient_peak too, though peaks may be at different times),
   /// whatever the back end; num_elements stays that of the model. OSTRAKA_RANKS_PER_NODE counts here as everywhere.
@@ -99,6 +101,7 @@ private:
   FsdpContext(buffer::MeshPtr mesh, ContextConfig config);
   void require_finalized(const std::string& operation) const;
   FsdpModule& add_module(std::string name, FsdpModule* parent);
+  std::vector<buffer::NamedState> states(bool with_frozen) const;
   // The module that has a parameter of this name, full or not; null when there is none.
   const FsdpModule* owner_of(const std::string& parameter) const;
   void reserve();

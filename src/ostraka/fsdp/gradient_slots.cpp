@@ -8,6 +8,8 @@ namespace ostraka::fsdp {
 
 void GradientSlots::reserve(std::int64_t bytes, int needed, int at_once) {
   bytes_ = std::max(bytes_, bytes);
+  if (bytes_ > 0)
+    count_ = static_cast<int>(std::clamp<std::int64_t>(most_bytes_ / bytes_, 1, most_));
   slots_.clear();
   next_ = 0;
   std::deque<memory::Storage> first_use; // given back at once

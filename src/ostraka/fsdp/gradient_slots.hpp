@@ -7,6 +7,8 @@
 #include <ostraka/memory/storage.hpp>
 #include <ostraka/runtime/stream.hpp>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -14,7 +16,10 @@ namespace ostraka::fsdp {
 
 class OSTRAKA_API GradientSlots {
 public:
-  GradientSlots(std::shared_ptr<memory::Arena> arena, int count) : arena_(std::move(arena)), count_(count) {}
+  /// `count` slots, or as many as `most_bytes` have room for, but one.
+  GradientSlots(std::shared_ptr<memory::Arena> arena, int count,
+                std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max())
+      : arena_(std::move(arena)), most_(count), most_bytes_(most_bytes), count_(count) {}
 
   /// Makes every slot at least `bytes` large, and the arena large enough for `needed` of them, or for the ring if that
   /// is smaller, but at least for `at_once` that are bound at the same time, so that steps do not find it full. Set-up
@@ -39,7 +44,9 @@ private:
   };
 
   std::shared_ptr<memory::Arena> arena_;
-  int count_;
+  int most_;
+  std::int64_t most_bytes_;
+  int count_; ///< of the ring
   std::int64_t bytes_ = 0;
   std::vector<Slot> slots_;
   int next_ = 0;

@@ -63,6 +63,10 @@ struct ContextConfig : Precision {
   std::optional<RecipePlacements> placements;          ///< chosen by hand, instead of `recipe`
   layout::ReduceOp reduction = layout::ReduceOp::mean; ///< of gradients over the ranks; micro-batches always add up
   int gradient_slots = 2;                              ///< reductions in flight before a producer waits, >= 1
+  /// What the slots of all ranks of a node may hold together, bytes >= 0; there are fewer, but one, where so many are
+  /// larger. None: the last-level caches of the machine where all ranks share one node, so that reductions find in the
+  /// cache what was just written; else no bound, since messages take their time.
+  std::optional<std::int64_t> gradient_slot_bytes;
   bool broadcast = false; ///< finalize copies replicated weights from rank 0 instead of comparing them
   /// Elements of weights that are gathered ahead of use, of modules that do not say otherwise: none: one module; 0:
   /// nothing; else whole modules until so many are reached.

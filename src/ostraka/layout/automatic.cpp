@@ -92,7 +92,7 @@ GlobalLayout build(Policy policy, std::vector<Shape> shapes, int segments, const
 
 void validate_atoms(const GlobalLayout& layout, const Atoms& atoms) {
   const std::vector<impl::Item> items = impl::items_of("validate_atoms", layout.shapes(), layout.segments(), atoms);
-  const auto& runs = layout.cuts().runs();
+  const auto runs = layout.cuts().runs();
   for (const impl::Item& item : items) {
     const Range tensor = layout.tensor_range(static_cast<int>(item.tensor));
     for (std::size_t r = 0; r < runs.size(); ++r) {

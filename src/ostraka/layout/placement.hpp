@@ -4,11 +4,11 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/base/inline_vector.hpp>
 
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace ostraka::layout {
 
@@ -40,7 +40,8 @@ constexpr Placement shard() { return {Placement::Kind::shard, ReduceOp::sum}; }
 /// The whole range, still to be reduced over the axis.
 constexpr Placement partial(ReduceOp op = ReduceOp::sum) { return {Placement::Kind::partial, op}; }
 
-using Placements = std::vector<Placement>;
+/// A std::vector in all but the allocation, up to four axes.
+using Placements = InlineVector<Placement, 4>;
 
 /// "[Replicate, Shard]", "[Partial(sum)]", ...
 OSTRAKA_API std::string to_string(std::span<const Placement> placements);

@@ -4,10 +4,11 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/base/inline_vector.hpp>
 #include <ostraka/layout/range.hpp>
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
 namespace ostraka::layout {
 
@@ -44,12 +45,12 @@ public:
 
     bool operator==(const Run&) const = default;
   };
-  const std::vector<Run>& runs() const { return runs_; }
+  std::span<const Run> runs() const { return runs_; }
 
   bool operator==(const Segments&) const = default;
 
 private:
-  std::vector<Run> runs_;
+  InlineVector<Run, 2> runs_;
   int count_ = 0;
   std::int64_t size_ = 0;
 };

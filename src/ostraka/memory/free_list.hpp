@@ -2,10 +2,13 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/base/recycle.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace ostraka::memory {
 
@@ -32,7 +35,8 @@ public:
 
 private:
   std::int64_t capacity_;
-  std::map<std::int64_t, std::int64_t> free_; ///< offset -> bytes
+  using Recycled = Recycling<std::pair<const std::int64_t, std::int64_t>>;
+  std::map<std::int64_t, std::int64_t, std::less<>, Recycled> free_; ///< offset -> bytes
 };
 
 } // namespace ostraka::memory

@@ -11,7 +11,7 @@ Scratch::Use::Use(Scratch& scratch, const std::shared_ptr<Arena>& arena, std::in
     return;
   }
   scratch.release();
-  scratch.storage_ = std::make_shared<Storage>(arena, bytes, Kind::transient);
+  scratch.storage_ = std::allocate_shared<Storage>(Recycling<Storage>(), arena, bytes, Kind::transient);
 }
 
 Scratch::Use::~Use() { scratch_.last_use_ = stream_.record(); }

@@ -62,6 +62,8 @@ public:
   int coordinate(int axis) const;
   /// A number that only the ranks on this rank's node, real or pretend, have.
   int node() const { return home_.node->id(); }
+  /// Ranks of the mesh on that node.
+  int node_size() const { return home_.node->size(); }
   const std::string& axis_name(int axis) const;
   layout::MeshPosition position() const { return {sizes_, coordinates_}; }
 

@@ -156,8 +156,8 @@ std::string describe(const NonFinite& found) {
 
 void require_gradient(const NamedState& state, const std::string& operation) {
   expect(state.has_gradient(), Status::INVALID_STATE, operation, ": parameter '", state.tensor_names.front(),
-         "' has no complete gradient; call finish_backward after the backward pass of the last micro-batch "
-         "(set_last_microbatch(true)) first");
+         "' has no complete gradient; call finish_backward (of a ddp: finish_grad_sync) after the backward pass of the "
+         "last micro-batch (set_last_microbatch(true)) first");
 }
 
 void require_kept_gradient(const NamedState& state, const std::string& operation) {

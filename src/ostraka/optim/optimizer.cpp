@@ -153,6 +153,11 @@ void Optimizer::set_steps(std::int64_t steps) {
   steps_ = steps;
 }
 
+std::vector<NamedState> Optimizer::named_states() {
+  prepare_all();
+  return states_;
+}
+
 void Optimizer::set_group(const std::string& pattern, const GroupOptions& options) {
   groups_->set(states_, pattern, options);
 }
@@ -242,7 +247,10 @@ void Optimizer::require_new_gradient() const {
 void Optimizer::prepare_all() {
   if (is_prepared_ || states_.empty())
     return;
-  comm::Communicator& all = *states_.front().main_weight.mesh()->communicators().all;
+  const auto ranks = [](const NamedState& state) { return state.main_weight.mesh()->size(); };
+  const auto widest = std::max_element(states_.begin(), states_.end(), // experts are on meshes of some of the ranks
+                                       [&](const auto& a, const auto& b) { return ranks(a) < ranks(b); });
+  comm::Communicator& all = *widest->main_weight.mesh()->communicators().all;
   comm::agree_on_value(all, Hash().add(hash()).add(groups_->hash()).add(learning_rate_).add(steps_).value(),
                        "optimizer step: learning rate, coefficients, groups or number of steps (here rate " +
                            std::to_string(learning_rate_) + ", " + std::to_string(steps_) + " steps)");

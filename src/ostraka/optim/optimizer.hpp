@@ -38,6 +38,10 @@ public:
   /// For a run that is continued; INVALID_ARGUMENT unless >= 0.
   void set_steps(std::int64_t steps);
 
+  /// What it updates, with the state of every tensor, which is created as in the first step: for a checkpoint.
+  /// Collective, once; OUT_OF_MEMORY and RANKS_DISAGREE as step().
+  std::vector<buffer::NamedState> named_states();
+
   /// From now on weights are updated while the gradients of the last micro-batch are reduced, block by block as results
   /// arrive, and step() only completes that; so hyperparameters are set before. Where a module's gradient came in
   /// several micro-batches, in another type than its main weights or with a divisor, step() does it all as before.

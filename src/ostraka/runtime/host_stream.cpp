@@ -79,7 +79,7 @@ public:
   }
 
   Event record() override {
-    auto state = std::make_shared<Event::State>();
+    auto state = std::allocate_shared<Event::State>(Recycling<Event::State>());
     push("a record", [this, state] {
       state->error = error_;
       state->done = true;
@@ -114,10 +114,10 @@ public:
 private:
   struct Step {
     const char* label;
-    std::function<bool()> run; ///< true when complete
+    Callable<bool()> run; ///< true when complete
   };
 
-  void push(const char* label, std::function<bool()> run) {
+  void push(const char* label, Callable<bool()> run) {
     steps_.push_back({label, std::move(run)});
     progress();
   }
@@ -138,7 +138,7 @@ private:
   }
 
   std::string name_;
-  std::deque<Step> steps_;
+  std::deque<Step, Recycling<Step>> steps_;
   std::exception_ptr error_;
   bool advancing_ = false;
 };

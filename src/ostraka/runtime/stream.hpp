@@ -3,11 +3,11 @@
 // on hosts and on devices. Source: design section 3, "Streams".
 #pragma once
 
+#include <ostraka/base/callable.hpp>
 #include <ostraka/base/export.hpp>
 #include <ostraka/runtime/task.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -42,7 +42,7 @@ private:
 
 class OSTRAKA_API Stream {
 public:
-  using Body = std::function<void(const Execution&)>;
+  using Body = Callable<void(const Execution&)>;
 
   virtual ~Stream() = default;
 

@@ -10,7 +10,7 @@ using layout::Range;
 using layout::Segments;
 
 Shares::Shares(const NodeMap& map, const Segments& pieces, Range window) : map_(map), pieces_(pieces), window_(window) {
-  const std::vector<Segments::Run>& runs = pieces.runs();
+  const std::span<const Segments::Run> runs = pieces.runs();
   for (std::size_t k = 0; k < runs.size(); ++k) {
     const std::int64_t end = k + 1 < runs.size() ? runs[k + 1].first : pieces.count();
     size_ += (end - runs[k].first) * piece(static_cast<int>(runs[k].first)).size();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/inline_vector.hpp>
 #include <ostraka/base/with_type.hpp>
 #include <ostraka/comm/impl/reduce.hpp>
 #include <ostraka/comm/impl/sums.hpp>
@@ -11,13 +12,15 @@
 #include <bit>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 namespace ostraka::comm::impl {
 
 namespace {
 
 using layout::ReduceOp;
+
+template <class T>
+using Few = InlineVector<T, 16>;
 
 constexpr std::int64_t block_bytes = 4096; // of each source and round: results stay in L1
 
@@ -167,9 +170,9 @@ private:
   ReduceOp op_;
   std::int64_t divisor_;
   bool streams_;
-  std::vector<const T*> sources_;
-  std::vector<const T*> from_; ///< the sources in a round
-  std::vector<R*> outs_;
+  Few<const T*> sources_;
+  Few<const T*> from_; ///< the sources in a round
+  Few<R*> outs_;
 };
 
 template <class T, class R>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/comm/impl/vectors.hpp>
 #include <ostraka/comm/node/channel.hpp>
 
 namespace ostraka::comm::node {
@@ -14,8 +15,10 @@ bool Channel::can_publish(std::int64_t sequence) const { return sequence < slots
 void Channel::publish(std::int64_t sequence, const Notice& notice) {
   Slot& own = slot(rank_, sequence);
   own.notice = notice;
-  // Not release alone, behind which the caller's own non-temporal stores may stay.
-  own.published.store(sequence + 1, std::memory_order_seq_cst);
+  // Release alone leaves the caller's own non-temporal stores behind; sequential consistency would also hold up this
+  // rank's next look at its peers until they have let the line go.
+  impl::fence();
+  own.published.store(sequence + 1, std::memory_order_release);
 }
 
 bool Channel::all_published(std::int64_t sequence) const {

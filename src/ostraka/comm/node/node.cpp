@@ -2,6 +2,10 @@
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/node.hpp>
 
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
 #include <vector>
 
 namespace ostraka::comm {
@@ -38,6 +42,32 @@ NodeMap map_nodes(MPI_Comm line, const Node* node) {
   std::vector<int> ids(static_cast<std::size_t>(size));
   check_mpi(MPI_Allgather(&id, 1, MPI_INT, ids.data(), 1, MPI_INT, line), "node: numbers");
   return NodeMap(ids);
+}
+
+namespace {
+
+// Linux tells of each processor which cache it shares with which; each cache counts where its first one is.
+std::int64_t third_level_caches() {
+  std::int64_t kib = 0;
+  for (long cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF); ++cpu) {
+    const std::string cache = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index3/";
+    long first = -1;
+    std::int64_t size = 0;
+    if (std::ifstream(cache + "shared_cpu_list") >> first && first == cpu && std::ifstream(cache + "size") >> size)
+      kib += size;
+  }
+  return kib * 1024;
+}
+
+} // namespace
+
+std::int64_t last_level_cache_bytes() {
+  static const std::int64_t bytes = [] {
+    constexpr std::int64_t usual = std::int64_t{32} << 20;
+    const std::int64_t found = third_level_caches();
+    return found > 0 ? found : usual;
+  }();
+  return bytes;
 }
 
 } // namespace ostraka::comm

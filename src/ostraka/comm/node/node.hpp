@@ -7,6 +7,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
 
 namespace ostraka::comm {
@@ -38,5 +39,8 @@ private:
 /// Which ranks of `line` share a node; `node` is null where this rank shares memory with nobody. Collective over
 /// `line`.
 OSTRAKA_API NodeMap map_nodes(MPI_Comm line, const Node* node);
+
+/// Bytes of the last-level caches of this machine together.
+OSTRAKA_API std::int64_t last_level_cache_bytes();
 
 } // namespace ostraka::comm

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/inline_vector.hpp>
 #include <ostraka/comm/impl/copy_transfers.hpp>
 #include <ostraka/comm/impl/reduce.hpp>
 #include <ostraka/comm/node/impl/node_collective.hpp>
@@ -25,12 +26,26 @@ void NodeCollective::publish() {
   is_published_ = true;
 }
 
+namespace {
+
+// Looks some times, which is quicker than to come back: peers are mostly less than a microsecond away.
+template <class Condition>
+bool holds_soon(Condition&& condition) {
+  constexpr int looks = 16;
+  for (int i = 0; i < looks; ++i)
+    if (condition())
+      return true;
+  return false;
+}
+
+} // namespace
+
 bool NodeCollective::test() {
   const node::Channel& channel = group_->channel;
   const std::int64_t sequence = description.sequence;
   if (!is_published_)
     publish();
-  if (is_published_ && !is_compared_ && channel.all_published(sequence)) {
+  if (is_published_ && !is_compared_ && holds_soon([&] { return channel.all_published(sequence); })) {
     compare();
     is_compared_ = true;
   }
@@ -38,7 +53,7 @@ bool NodeCollective::test() {
     group_->channel.finish(sequence);
     is_finished_ = true;
   }
-  if (is_finished_ && channel.all_finished(sequence)) {
+  if (is_finished_ && holds_soon([&] { return channel.all_finished(sequence); })) {
     conclude();
     rooms_.clear();
     return true;
@@ -77,11 +92,16 @@ node::Location NodeCollective::room(std::int64_t bytes) {
     has_inline_ = true;
     return {};
   }
-  rooms_.push_back(std::make_shared<memory::Storage>(group_->arena, bytes, memory::Kind::transient));
+  rooms_.push_back(std::allocate_shared<memory::Storage>(Recycling<memory::Storage>(), group_->arena, bytes,
+                                                         memory::Kind::transient));
   return *node::locate(rooms_.back()->data());
 }
 
 namespace {
+
+/// Of each rank of a node one.
+template <class T>
+using Few = InlineVector<T, 16>;
 
 class AllGather final : public NodeCollective {
 public:
@@ -130,7 +150,7 @@ private:
     const layout::Range own = pieces_.range(rank());
     if (own.size() == 0)
       return true;
-    std::vector<const std::byte*> sources;
+    Few<const std::byte*> sources;
     for (int peer = 0; peer < size(); ++peer)
       sources.push_back((peer == rank() ? in_.data() : data_of(peer)) + own.begin * size_of(dtype_));
     if (consumer_)
@@ -143,7 +163,7 @@ private:
   }
 
   // In blocks of which a consumer finds the results, and what it does with them, in the cache.
-  void hand_over(std::vector<const std::byte*> sources, std::int64_t count) {
+  void hand_over(Few<const std::byte*> sources, std::int64_t count) {
     alignas(64) std::array<std::byte, 16 << 10> values;
     std::byte* out = values.data();
     const std::int64_t width = size_of(dtype_), block = static_cast<std::int64_t>(values.size()) / width;
@@ -185,8 +205,8 @@ private:
     const std::int64_t begin = std::min(rank() * part, count_), end = std::min(begin + part, count_);
     if (begin == end)
       return true;
-    std::vector<const std::byte*> sources;
-    std::vector<std::byte*> outs;
+    Few<const std::byte*> sources;
+    Few<std::byte*> outs;
     for (int peer = 0; peer < size(); ++peer) {
       sources.push_back(data_of(peer) + begin * width);
       outs.push_back(out_of(peer) + begin * width);

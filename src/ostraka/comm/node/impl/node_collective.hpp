@@ -2,6 +2,7 @@
 // What the operations of ranks of a node share: publish, wait for all, work, say so, wait for all.
 #pragma once
 
+#include <ostraka/base/inline_vector.hpp>
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/node/channel.hpp>
 #include <ostraka/comm/node/node_arena.hpp>
@@ -87,7 +88,7 @@ private:
   void publish();
   void compare() const;
 
-  std::vector<std::shared_ptr<memory::Storage>> rooms_;
+  InlineVector<std::shared_ptr<memory::Storage>, 2> rooms_; ///< an operation needs no more
   bool has_inline_ = false;
   bool is_published_ = false;
   bool is_compared_ = false;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saves named tensors of all ranks to one file and loads them into any other arrangement of ranks, layouts and types.
+// The format is in this room's README. Source: seed 001, design section 3 "Checkpoint".
+#pragma once
+
+#include <ostraka/base/export.hpp>
+#include <ostraka/buffer/named_state.hpp>
+#include <ostraka/checkpoint/extras.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ostraka::checkpoint {
+
+/// Arrays of the user, sharded as he likes: one name per tensor of the buffer.
+struct Field {
+  std::vector<std::string> names;
+  buffer::DBuffer values;
+};
+
+/// What is saved, or where it is loaded to. The same on all ranks, on one mesh; at least one state or field. A state
+/// may be listed twice, as it comes from a context (all_states) and from an optimizer (named_states): that is one.
+struct Content {
+  std::vector<buffer::NamedState> states;
+  std::vector<Field> fields;
+  Extras user;                       ///< equal on all ranks; what rank 0 has is written
+  std::optional<std::int64_t> steps; ///< of the optimizer
+};
+
+struct SaveOptions {
+  bool sync = true; ///< the file is on the disk when it gets its name; false: a crash of the machine may lose it
+};
+
+/// Writes main weights, their state, fields and user values. The file gets its name when it is whole; until then, and
+/// when anything fails, `path` is what it was. Every rank writes what it holds itself, replicas a part each; nothing is
+/// gathered or copied. Collective over the mesh.
+/// INVALID_STATE while an asynchronous save is in flight and between a fused update and its step; INVALID_ARGUMENT for
+/// two tensors of one name; RANKS_DISAGREE naming the tensor or value that differs; INPUT_OUTPUT naming file, tensor
+/// and rank. Every rank throws the same error.
+OSTRAKA_API void save(const std::string& path, const Content& content, const SaveOptions& options = {});
+
+struct LoadOptions {
+  /// Tensors that the file lacks or has beyond those asked for are an error; false: what both have is loaded.
+  bool strict = true;
+  /// Only tensors of these names, in which `*` stands for any characters and `?` for one; empty: all. Each must fit a
+  /// tensor of the content.
+  std::vector<std::string> patterns;
+  bool state = true;  ///< false: optimizer state stays, and the file's is ignored
+  bool verify = true; ///< every byte that is read is compared with the file's checksums, once
+};
+
+/// Names of tensors ("main_weight/layer0.weight") that a load that is not strict left out.
+struct LoadReport {
+  std::vector<std::string> missing;    ///< asked for, not in the file
+  std::vector<std::string> unexpected; ///< in the file, not asked for
+};
+
+/// Reads into the states and fields of `content`, whatever the ranks, layouts and placements were when the file was
+/// written, and replaces its user values and steps by those of the file. Floating types are converted as by
+/// DBuffer::cast: rounded once, to nearest; other types must be equal. Model weights follow. Collective over the mesh.
+/// INVALID_STATE while weights are in use; INPUT_OUTPUT for a file that cannot be read; INVALID_ARGUMENT for one that
+/// is no checkpoint, or SHAPE_MISMATCH, TYPE_MISMATCH where tensors do not fit: one error lists all that are missing,
+/// unexpected or different. Then nothing has changed. INPUT_OUTPUT while tensors are read, also for bytes that are not
+/// those that were saved: then the contents of the tensors are undefined. Every rank throws the same error.
+OSTRAKA_API LoadReport load(const std::string& path, Content& content, const LoadOptions& options = {});
+
+/// A save that goes on while training does. The destructor waits for this rank's writing and drops a file that wait()
+/// or test() did not complete.
+class OSTRAKA_API AsyncSave {
+public:
+  /// Copies what this rank writes (staging_bytes() until it is written), and starts a thread that writes and syncs the
+  /// copy; it calls neither MPI nor HDF5. Weights may change as soon as this returns. One save may be in flight in a
+  /// process. Collective over the mesh; errors as save(), and OUT_OF_MEMORY on all ranks when one has no room.
+  static std::unique_ptr<AsyncSave> start(const std::string& path, const Content& content,
+                                          const SaveOptions& options = {});
+  ~AsyncSave();
+  AsyncSave(const AsyncSave&) = delete;
+  AsyncSave& operator=(const AsyncSave&) = delete;
+
+  /// Whether the file is complete and has its name. Throws what went wrong on any rank, on all, once. Collective.
+  bool test();
+  /// The same when it is. Collective.
+  void wait();
+  bool is_done() const;
+  std::int64_t staging_bytes() const; ///< of this rank, copied by start()
+
+private:
+  struct Flight;
+  explicit AsyncSave(std::unique_ptr<Flight> flight);
+  std::unique_ptr<Flight> flight_;
+};
+
+} // namespace ostraka::checkpoint

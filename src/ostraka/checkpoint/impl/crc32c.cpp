@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/checkpoint/impl/crc32c.hpp>
+
+#include <array>
+#include <cstring>
+
+namespace ostraka::checkpoint::impl {
+
+namespace {
+
+// Polynomials over GF(2) of degree < 32; the highest bit is the coefficient of x^0.
+constexpr std::uint32_t polynomial = 0x82f63b78u;
+constexpr std::uint32_t one = 0x80000000u;
+constexpr std::uint32_t x8 = one >> 8;
+
+constexpr std::uint32_t times_x(std::uint32_t a) { return (a & 1u) != 0 ? (a >> 1) ^ polynomial : a >> 1; }
+
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (; a != 0; a <<= 1, b = times_x(b))
+    if ((a & one) != 0)
+      product ^= b;
+  return product;
+}
+
+// x^(8 bytes): what following zeros do to a CRC.
+constexpr std::uint32_t shift_of(std::uint64_t bytes) {
+  std::uint32_t result = one, square = x8;
+  for (; bytes != 0; bytes >>= 1, square = multiply(square, square))
+    if ((bytes & 1) != 0)
+      result = multiply(result, square);
+  return result;
+}
+
+// tables[k][b]: byte b followed by k zero bytes.
+using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit)
+      crc = times_x(crc);
+    tables[0][byte] = crc;
+  }
+  for (std::size_t k = 1; k < tables.size(); ++k)
+    for (std::uint32_t byte = 0; byte < 256; ++byte)
+      tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
+  return tables;
+}
+constexpr Tables tables = make_tables();
+
+std::uint64_t word_at(const unsigned char* at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+std::uint32_t update_portable(std::uint32_t crc, const unsigned char* at, std::size_t bytes) {
+  for (; bytes >= 8; at += 8, bytes -= 8) {
+    const std::uint64_t word = word_at(at) ^ crc;
+    crc = 0;
+    for (std::size_t k = 0; k < 8; ++k)
+      crc ^= tables[7 - k][word >> (8 * k) & 0xff];
+  }
+  for (; bytes > 0; ++at, --bytes)
+    crc = (crc >> 8) ^ tables[0][(crc ^ *at) & 0xff];
+  return crc;
+}
+
+#if defined(__x86_64__)
+#define OSTRAKA_CRC32C_X86
+
+constexpr std::size_t lane = 4096; // bytes of each of three streams that hide the latency of the instruction
+constexpr std::uint32_t shift_by_lane = shift_of(lane);
+
+__attribute__((target("sse4.2"))) std::uint32_t update_x86(std::uint32_t crc, const unsigned char* at,
+                                                           std::size_t bytes) {
+  for (; bytes >= 3 * lane; at += 3 * lane, bytes -= 3 * lane) {
+    std::uint64_t a = crc, b = 0, c = 0;
+    for (std::size_t i = 0; i < lane; i += 8) {
+      a = __builtin_ia32_crc32di(a, word_at(at + i));
+      b = __builtin_ia32_crc32di(b, word_at(at + lane + i));
+      c = __builtin_ia32_crc32di(c, word_at(at + 2 * lane + i));
+    }
+    const std::uint32_t ab = multiply(shift_by_lane, static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
+    crc = multiply(shift_by_lane, ab) ^ static_cast<std::uint32_t>(c);
+  }
+  std::uint64_t wide = crc;
+  for (; bytes >= 8; at += 8, bytes -= 8)
+    wide = __builtin_ia32_crc32di(wide, word_at(at));
+  crc = static_cast<std::uint32_t>(wide);
+  for (; bytes > 0; ++at, --bytes)
+    crc = __builtin_ia32_crc32qi(crc, *at);
+  return crc;
+}
+#endif
+
+} // namespace
+
+std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t bytes) {
+  return ~update_portable(~crc, static_cast<const unsigned char*>(data), bytes);
+}
+
+std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) {
+#ifdef OSTRAKA_CRC32C_X86
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction)
+    return ~update_x86(~crc, static_cast<const unsigned char*>(data), bytes);
+#endif
+  return crc32c_portable(crc, data, bytes);
+}
+
+std::uint32_t crc32c_combine(std::uint32_t first, std::uint32_t second, std::int64_t bytes) {
+  return multiply(shift_of(static_cast<std::uint64_t>(bytes)), first) ^ second;
+}
+
+} // namespace ostraka::checkpoint::impl

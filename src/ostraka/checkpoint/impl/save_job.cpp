@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ostraka/checkpoint/impl/crc32c.hpp>
+#include <ostraka/checkpoint/impl/format.hpp>
+#include <ostraka/checkpoint/impl/save_job.hpp>
+#include <ostraka/comm/agreement.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <numeric>
+#include <random>
+
+namespace ostraka::checkpoint::impl {
+
+namespace {
+
+constexpr std::int64_t block_bytes = 1 << 18; // copied and summed while it is in the cache
+constexpr std::size_t suffix_length = 16;
+constexpr const char* partial_mark = ".partial-";
+
+std::uint32_t copy_and_sum(const std::byte* from, std::byte* to, std::int64_t bytes) {
+  std::uint32_t sum = 0;
+  for (std::int64_t at = 0; at < bytes; at += block_bytes) {
+    const auto count = static_cast<std::size_t>(std::min(block_bytes, bytes - at));
+    std::memcpy(to + at, from + at, count);
+    sum = crc32c(sum, to + at, count);
+  }
+  return sum;
+}
+
+std::int64_t random_number() {
+  std::random_device device;
+  return static_cast<std::int64_t>(device()) << 32 | device();
+}
+
+std::string partial_path(const std::string& path, std::int64_t number) {
+  char digits[suffix_length + 1];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+  return path + partial_mark + digits;
+}
+
+bool is_partial_of(const std::string& name, const std::string& file) {
+  const std::string begin = file + partial_mark;
+  return name.size() == begin.size() + suffix_length && name.compare(0, begin.size(), begin) == 0 &&
+         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
+}
+
+// What saves to this path left when they were killed.
+void remove_stale_files(const std::string& path) {
+  const std::filesystem::path target(path);
+  std::error_code ignored;
+  const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
+       entry.increment(ignored))
+    if (is_partial_of(entry->path().filename().string(), target.filename().string()))
+      remove_file(entry->path().string());
+}
+
+} // namespace
+
+SaveJob::SaveJob(std::string path, const Content& content, const SaveOptions& options, bool copies)
+    : path_(std::move(path)), options_(options), copies_(copies), operation_("save '" + path_ + "'"),
+      group_(group_of(content)) {
+  try {
+    prepare(content);
+  } catch (...) {
+    drop();
+    throw;
+  }
+}
+
+void SaveJob::prepare(const Content& content) {
+  Catalog catalog;
+  comm::together(*group_, [&] { catalog = make_catalog(content, true, operation_); });
+  agree_on_catalog(*group_, catalog, path_, operation_);
+  comm::agree_on_value(*group_, content.steps.value_or(-1) * 2 + (options_.sync ? 1 : 0),
+                       operation_ + ": steps or options (here " + std::to_string(content.steps.value_or(-1)) +
+                           " steps)");
+  for (const Source& source : catalog.sources)
+    contents_.tensors.push_back(source.tensor);
+  contents_.steps = content.steps;
+  contents_.layout_report = std::move(catalog.layout_report);
+  if (copies_)
+    comm::together(*group_, [&] { take_copy(catalog.sources); });
+  const std::vector<PartSum> sums = gather_sums(*group_, take_parts(catalog.sources));
+  const std::vector<std::uint32_t> whole = combine_sums(contents_.tensors, sums, operation_);
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    contents_.tensors[i].crc32c = whole[i];
+  make_file();
+  place();
+}
+
+// Room for the copies of all pieces.
+void SaveJob::take_copy(const std::vector<Source>& sources) {
+  copied_bytes_ = 0;
+  for (const Source& source : sources)
+    copied_bytes_ += source.written.size() * size_of(source.tensor.dtype);
+  copy_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(copied_bytes_)]);
+  expect(copy_ != nullptr, Status::OUT_OF_MEMORY, operation_, ": no room for a copy of ", copied_bytes_,
+         " bytes; save synchronously, which copies nothing");
+}
+
+std::vector<PartSum> SaveJob::take_parts(const std::vector<Source>& sources) {
+  std::vector<PartSum> sums;
+  std::byte* copy = copy_.get();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Source& source = sources[i];
+    if (source.written.size() == 0)
+      continue;
+    const std::int64_t width = size_of(source.tensor.dtype), bytes = source.written.size() * width;
+    std::byte* data = source.at(source.written.begin);
+    std::uint32_t sum = 0;
+    if (copies_) {
+      sum = copy_and_sum(data, copy, bytes);
+      data = copy;
+      copy += bytes;
+    } else {
+      sum = crc32c(data, static_cast<std::size_t>(bytes));
+    }
+    sums.push_back({static_cast<std::int64_t>(i), source.written.begin, source.written.size(), sum});
+    pieces_.push_back({data, bytes, 0, nullptr});
+    tensors_.push_back(i);
+    begins_.push_back(source.written.begin * width);
+  }
+  return sums;
+}
+
+// Rank 0 makes the file; all ranks learn its name and where their tensors go.
+void SaveJob::make_file() {
+  std::vector<std::int64_t> numbers;
+  comm::together(*group_, [&] {
+    if (group_->rank() != 0)
+      return;
+    std::error_code ignored;
+    expect(!std::filesystem::is_directory(path_, ignored), Status::INPUT_OUTPUT, "checkpoint '", path_,
+           "': is a folder");
+    remove_stale_files(path_);
+    numbers.push_back(random_number());
+    const std::string partial = partial_path(path_, numbers[0]);
+    File(partial, File::For::creating).close(); // its errors are clearer than HDF5's
+    partial_path_ = partial;
+    write_frame(partial, contents_);
+    for (const Tensor& tensor : contents_.tensors)
+      numbers.push_back(tensor.offset);
+  });
+  numbers = comm::from_first_rank(*group_, numbers);
+  partial_path_ = partial_path(path_, numbers[0]);
+  for (std::size_t i = 0; i < contents_.tensors.size(); ++i)
+    contents_.tensors[i].offset = numbers[i + 1];
+}
+
+// In the order of the file, which is not that of the content.
+void SaveJob::place() {
+  for (std::size_t k = 0; k < pieces_.size(); ++k)
+    pieces_[k].offset = contents_.tensors[tensors_[k]].offset + begins_[k];
+  std::vector<std::size_t> order(pieces_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return pieces_[a].offset < pieces_[b].offset; });
+  std::vector<Piece> sorted;
+  for (const std::size_t k : order) {
+    sorted.push_back(pieces_[k]);
+    sorted.back().name = &contents_.tensors[tensors_[k]].name;
+  }
+  pieces_ = std::move(sorted);
+}
+
+void SaveJob::write() {
+  if (pieces_.empty() && group_->rank() != 0)
+    return;
+  File file(partial_path_, File::For::writing); // rank 0 also syncs the frame
+  file.write(pieces_);
+  if (options_.sync)
+    file.sync();
+  file.close();
+}
+
+void SaveJob::finish(const std::optional<Error>& error) {
+  try {
+    comm::agree_on_status(*group_, error);
+    comm::together(*group_, [&] {
+      if (group_->rank() == 0)
+        rename_file(partial_path_, path_);
+    });
+  } catch (...) {
+    drop();
+    throw;
+  }
+  partial_path_.clear();
+  comm::together(*group_, [&] {
+    if (group_->rank() == 0 && options_.sync)
+      sync_folder_of(path_);
+  });
+}
+
+void SaveJob::drop() noexcept {
+  if (group_ != nullptr && group_->rank() == 0 && !partial_path_.empty())
+    remove_file(partial_path_);
+  partial_path_.clear();
+}
+
+} // namespace ostraka::checkpoint::impl
