@@ -6,7 +6,7 @@ import re
 # Rooms that callers use; the others are how these work.
 CPP_ROOMS = ("runtime", "mesh", "layout", "buffer", "fsdp", "ddp", "optim", "checkpoint", "plan")
 CPP_FILES = {"runtime": ("lifetime.hpp",)}  # of a room with more than callers use
-KEYWORDS = {"if", "for", "while", "return", "switch", "sizeof", "noexcept", "decltype", "alignas", "operator", "requires"}
+KEYWORDS = {"void", "bool", "if", "for", "while", "return", "switch", "sizeof", "noexcept", "decltype", "alignas", "operator", "requires"}
 
 
 def without_comments(text):
@@ -42,11 +42,22 @@ def declared_names(text):
             yield found[1]
 
 
+def without_nested(text):
+    """The body of a class without the bodies of classes inside it, which have labels of their own."""
+    while found := re.search(r"\b(?:class|struct) [^;{()]*\{", text):
+        text = text[:found.start()] + text[closing(text, found.end() - 1):]
+    return text
+
+
 def cpp_classes(text):
-    """(name, public text, place, place behind it) of each exported class, and of structs without OSTRAKA_API none."""
+    """(name, public text, place, place behind it) of each exported class."""
+    end = 0
     for found in re.finditer(r"\bclass OSTRAKA_API (\w+)[^;{]*\{", text):
+        if found.start() < end:
+            continue  # inside the one before
         end = closing(text, found.end() - 1)
-        parts = re.split(r"\b(public|private|protected)\s*:(?!:)", text[found.end():end - 1])
+        body = without_nested(text[found.end():end - 1])
+        parts = re.split(r"\b(public|private|protected)\s*:(?!:)", body)
         public = "".join(part for label, part in zip(parts[1::2], parts[2::2]) if label == "public")
         yield found[1], public, found.start(), end
 

@@ -17,10 +17,9 @@ from operations import c_functions, cpp_operations, fortran_operations
 
 
 class Explanations:
-    """parity.txt: `class C++ = object`, `equal C++ = C`, `equal C = Fortran`, `c++ NAME : why`, `c NAME : why`, `fortran NAME :
-    why`, where a why is for a name that the next language, or any other, has not; NAME may hold * ."""
+    """parity.txt, whose head says what its lines are."""
     def __init__(self, text):
-        self.classes, self.equal, self.why = {}, {}, {"c++": {}, "c": {}, "fortran": {}}
+        self.classes, self.equal, self.why = {}, {}, {kind: {} for kind in ("inside", "c++", "c", "fortran")}
         self.used = set()
         for line in filter(None, (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())):
             kind, rest = line.split(None, 1)
@@ -80,10 +79,12 @@ def table(cpp, c, fortran, explanations):
         found = [other for other in explanations.others(name, c_name(name, explanations.classes)) if other in c]
         for other in found:
             cpp_of.setdefault(other, []).append(name)
-        if not found and (reason := explanations.reason("c++", name)) is None:
+        if found or explanations.reason("inside", name):
+            continue
+        reason = explanations.reason("c++", name)
+        rows.append((name, "-", "-", reason or ""))
+        if reason is None:
             problems.append(f"{name} has no C function {c_name(name, explanations.classes)}")
-        elif not found:
-            rows.append((name, "-", "-", reason))
     for name in sorted(c):
         others = explanations.others(name, fortran_name(name, objects))
         found = [other for other in others if other in fortran]
