@@ -228,11 +228,12 @@ void run(int count, char** arguments) {
       row.print();
     return row;
   };
-  const Row ours = print(measure_library("node", "f32, ring of 2", plain, weights, {}, bases));
-  print(measure_library("node", "f32, ring of 2, AdamW", half, weights, {DType::f32, true}, bases));
+  print(measure_library("node", "f32, ring of 2", plain, weights, {DType::f32, false, false, false}, bases));
+  const Row ours = print(measure_library("node", "f32", plain, weights, {}, bases));
+  print(measure_library("node", "f32, AdamW", half, weights, {DType::f32, true}, bases));
   print(measure_library("node", "the same, fused", fused, weights, {DType::f32, true, true}, bases));
   print(measure_library("node", "bf16 weights, f32 main", half, weights, {DType::bf16, false}, bases));
-  const Row messages = print(measure_library("mpi", "f32, ring of 2", {}, weights, {}, bases));
+  const Row messages = print(measure_library("mpi", "f32", {}, weights, {}, bases));
   const Row stock = print(measure_stock(weights, bases));
   if (rank != 0)
     return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "steps.hpp"
 
+#include <limits>
 #include <string>
 
 namespace ostraka::bench {
@@ -76,6 +77,8 @@ LibraryStep::LibraryStep(const std::vector<std::vector<float>>& weights, const K
   fsdp::ContextConfig config;
   config.reduction = layout::ReduceOp::sum;
   config.compute_dtype = kind.storage;
+  if (!kind.is_bounded)
+    config.gradient_slot_bytes = std::numeric_limits<std::int64_t>::max();
   context_ = fsdp::FsdpContext::create(mesh::DeviceMesh::create_line(MPI_COMM_WORLD), config);
   for (int layer = 0; layer < num_layers; ++layer) {
     fsdp::FsdpModule& module = context_->add_module("layer" + std::to_string(layer));

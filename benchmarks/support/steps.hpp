@@ -18,6 +18,7 @@ struct Kind {
   DType storage = DType::f32; ///< of the weights, which the arithmetic reads as they are: f32 or bf16
   bool updates = false;       ///< AdamW
   bool fuses = false;         ///< the update with the reduction
+  bool is_bounded = true;     ///< the ring of two gradient slots, by the size of the caches, which is the default
 };
 
 /// The arithmetic alone in private memory, without gradients of others.

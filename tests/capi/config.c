@@ -195,7 +195,7 @@ static void report_of_version_1(ostraka_fsdp_context_t context) {
 }
 
 void config_suite(void) {
-  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3);
+  INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4);
   INIT_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1);
   INIT_REFUSES(ostraka_adamw_config_t, ostraka_adamw_config_init, 56, 1);
   INIT_REFUSES(ostraka_group_options_t, ostraka_group_options_init, 32, 1);
@@ -206,7 +206,7 @@ void config_suite(void) {
   ostraka_fsdp_context_t context = NULL;
   ostraka_ddp_t ddp = NULL;
   ostraka_optimizer_t optimizer = NULL;
-  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 3,
+  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4,
               ostraka_fsdp_context_create(model.mesh, &config, &context));
   USE_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1,
               ostraka_ddp_create(model.mesh, &config, NULL, &ddp));

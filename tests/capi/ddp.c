@@ -160,7 +160,9 @@ static void gathers(ostraka_mesh_t mesh) {
     ddp_check_weights(ddp, w);
   }
   CHECK_OK(ostraka_ddp_start_param_sync(ddp, 0, 1));
+  CHECK_FAILS(ostraka_ddp_reset_param_sync_dispatch_state(ddp), OSTRAKA_INVALID_STATE, "being gathered");
   CHECK_OK(ostraka_ddp_free_overlap_buffers(ddp));
+  CHECK_OK(ostraka_ddp_start_param_sync(ddp, 1, 1));
   CHECK_OK(ostraka_ddp_reset_param_sync_dispatch_state(ddp));
   CHECK_FAILS(ostraka_ddp_set_parameter(ddp, "a.weight", OSTRAKA_F64, w[0], 12), OSTRAKA_INVALID_STATE, "stale");
   CHECK_OK(ostraka_ddp_start_param_sync(ddp, 1, 0));

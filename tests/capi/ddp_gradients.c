@@ -85,6 +85,80 @@ static void counts_and_buffers(ostraka_mesh_t mesh) {
   CHECK_OK(ostraka_ddp_destroy(&ddp));
 }
 
+/* Bytes of gradients say how many buckets there are, each padded to a multiple of 128 and of the ranks. */
+static int64_t gradient_bytes(ostraka_mesh_t mesh, const ostraka_ddp_config_t* config) {
+  ostraka_memory_report_t report;
+  ostraka_ddp_t ddp = make_ddp(mesh, config);
+  CHECK_OK(ostraka_memory_report_init(&report));
+  CHECK_OK(ostraka_ddp_memory(ddp, &report));
+  CHECK_OK(ostraka_ddp_destroy(&ddp));
+  return report.gradients;
+}
+
+static void buckets(ostraka_mesh_t mesh) {
+  const int64_t unit = check_ranks == 3 ? 384 * 8 : 128 * 8, one = check_ranks == 3 ? unit : 2 * unit;
+  ostraka_ddp_config_t config;
+  CHECK_OK(ostraka_ddp_config_init(&config));
+  config.sharded_optimizer = 1;
+  CHECK_INT(gradient_bytes(mesh, &config), one); /* starts at 0, 64, 128 and 192 */
+  config.bucket_size = 10;                       /* 1 + 12, 4 + 12 */
+  CHECK_INT(gradient_bytes(mesh, &config), 2 * unit);
+  config.bucket_size = 4; /* 1 + 12, 4, 12 */
+  CHECK_INT(gradient_bytes(mesh, &config), 3 * unit);
+  config.disable_bucketing = 1;
+  CHECK_INT(gradient_bytes(mesh, &config), one);
+  config.disable_bucketing = 0;
+  config.overlap_grad_reduce = 0;
+  CHECK_INT(gradient_bytes(mesh, &config), one);
+  config.overlap_grad_reduce = 1;
+  config.bucket_size = -1;
+  config.num_buckets = 2;
+  CHECK_INT(gradient_bytes(mesh, &config), 2 * unit);
+  config.num_buckets = -1;
+  config.pad_for_bandwidth = 1;
+  CHECK_INT(gradient_bytes(mesh, &config), 65536 * 8 * (check_ranks == 3 ? 3 : 1));
+}
+
+/* Every parameter is whole on one rank; main weights are f64; two contributions; nobody says ready. */
+static void other_options(ostraka_mesh_t mesh) {
+  ostraka_ddp_config_t config;
+  ostraka_ddp_t ddp = NULL;
+  CHECK_OK(ostraka_ddp_config_init(&config));
+  config.sharded_optimizer = 1;
+  config.arrangement = OSTRAKA_ARRANGEMENT_LAYER_WISE;
+  config.overlap_grad_reduce = 0;
+  config.main_dtype = OSTRAKA_F64;
+  CHECK_OK(ostraka_ddp_create(mesh, &config, NULL, &ddp));
+  CHECK_OK(ostraka_ddp_add_parameter(ddp, "w", ddp_shape(0), OSTRAKA_F32, 0));
+  CHECK_OK(ostraka_ddp_finalize(ddp));
+  void* data = NULL;
+  const void* reduced = NULL;
+  int64_t count = 0, offset = 0;
+  double beta = 0;
+  if (CHECK_OK(ostraka_ddp_gradient(ddp, "w", OSTRAKA_F32, &data, &count, &beta)))
+    for (int k = 0; k < count; ++k)
+      ((float*)data)[k] = (float)k;
+  CHECK_OK(ostraka_ddp_finish_grad_sync(ddp, 0));
+  if (CHECK_OK(ostraka_ddp_main_gradient(ddp, "w", OSTRAKA_F64, &reduced, &count, &offset)))
+    for (int k = 0; k < count; ++k)
+      CHECK_NEAR(((const double*)reduced)[k], k, 1e-6);
+  CHECK(count == 0 || count == 12);
+  MPI_Allreduce(MPI_IN_PLACE, &count, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  CHECK_INT(count, 12);
+  CHECK_OK(ostraka_ddp_destroy(&ddp));
+
+  CHECK_OK(ostraka_ddp_config_init(&config));
+  config.uses = 2;
+  CHECK_OK(ostraka_ddp_create(mesh, &config, NULL, &ddp));
+  CHECK_OK(ostraka_ddp_add_parameter(ddp, ddp_names[1], ddp_shape(1), OSTRAKA_F64, 0));
+  CHECK_OK(ostraka_ddp_finalize(ddp));
+  const double w[DDP_MOST] = {0};
+  ddp_contribute(ddp, 0, 0, 1, w);
+  ddp_contribute(ddp, 0, 1, 1, w);
+  CHECK_OK(ostraka_ddp_finish_grad_sync(ddp, 0));
+  CHECK_OK(ostraka_ddp_destroy(&ddp));
+}
+
 /* bf16 weights: gradients in f32, or in bf16 and accumulated in f32 where that is asked for. */
 static void types(ostraka_mesh_t mesh) {
   static const char* const patterns[] = {"b.*"};
@@ -172,6 +246,8 @@ void ddp_gradient_suite(void) {
   ostraka_mesh_t mesh = make_mesh();
   whole_gradients(mesh);
   counts_and_buffers(mesh);
+  buckets(mesh);
+  other_options(mesh);
   types(mesh);
   experts(mesh);
   CHECK_OK(ostraka_mesh_destroy(&mesh));

@@ -168,11 +168,11 @@ inline Content content_of(NamedState state) {
   return content;
 }
 
-/// One sharded state over all ranks: tensors (7,3), (2,5), (7).
+/// One sharded state: tensors (7,3), (2,5), (7), of which up to four ranks have a part each.
 inline NamedState make_plain_state(const MeshPtr& mesh, int salt, DType dtype = DType::f64) {
-  return make_state(
-      DBuffer::empty(mesh, layout::Placements(mesh->dims(), layout::shard()), {{7, 3}, {2, 5}, {7}}, dtype),
-      make_names(3), salt);
+  const auto layout = std::make_shared<layout::GlobalLayout>(layout::build_flat({{7, 3}, {2, 5}, {7}}, mesh->size()));
+  return make_state(DBuffer(mesh, layout::Placements(mesh->dims(), layout::shard()), layout, dtype), make_names(3),
+                    salt);
 }
 
 /// Bytes of a dataset by plain HDF5, and its shape.

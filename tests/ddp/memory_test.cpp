@@ -77,8 +77,6 @@ MemoryReport expected(const std::vector<BufferLayout>& layouts, const Config& co
 }
 
 TEST(Memory, ReportIsExact) {
-  if (!is_mpi())
-    GTEST_SKIP() << "blocks are pages where memory is shared";
   const auto mesh = make_mesh();
   for_all_configs([&](Config config) {
     for (const std::optional<DType> gradient : {std::optional<DType>(), std::optional(DType::bf16)}) {

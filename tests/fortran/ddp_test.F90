@@ -142,6 +142,8 @@ contains
     wanted = flat(train_plainly('by hand', 1))
     call expect(maxval(abs(flat(weights_of(ddp)) - wanted)) < 1d-13, __LINE__)
     call ddp%start_param_sync(force_dispatch=.true.)
+    call ddp%reset_param_sync_dispatch_state(ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_STATE, __LINE__, 'being gathered')
     call ddp%free_overlap_buffers()
     call ddp%reset_param_sync_dispatch_state()
     call ddp%start_param_sync(force_sync=.true.)

@@ -99,12 +99,16 @@ class Export(ToolTest):
     def test_names_that_safetensors_cannot_have(self):
         for name, words in (("__metadata__", "keeps this name"), ("ostraka.state/x/y", "names that begin with")):
             self.make("run.h5", {name: ("f64", [1])})
-            self.refuse(2, words, "export", self.file, self.out)
+            self.assertIn("run.h5: ", self.refuse(2, words, "export", self.file, self.out))
         with create(self.file) as file:
             add(file, "main_weight", "v", "f64", [1])
             tie(file, "main_weight", "v", "note")
             add_text(file, "note", "text")
         self.refuse(2, "'note' twice", "export", self.file, self.out)
+        with create(self.file) as file:
+            add(file, "main_weight", "w", "f64", [1]).attrs["name"] = np.bytes_(b"\xff")
+            file["main_weight"].move("w", b"\xff")
+        self.refuse(2, "run.h5: the name of tensor", "export", self.file, self.out)
         self.assertEqual(os.listdir(self.folder), ["run.h5"])
 
     def test_damage_leaves_nothing(self):

@@ -123,7 +123,7 @@ class Import(ToolTest):
         ]
         for header, words in cases:
             write_raw(self.source, header, eight)
-            self.refuse(1, words, "import", self.source, self.file)
+            self.assertIn("in.safetensors: ", self.refuse(1, words, "import", self.source, self.file))
         for length in (10**9, 2**63, 2**64 - 1):
             write_raw(self.source, {"w": entry()}, eight, length)
             self.refuse(1, f"found {length}", "import", self.source, self.file)

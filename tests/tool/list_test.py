@@ -42,6 +42,8 @@ class List(ToolTest):
                      "main_weight empty f64 [0, 3] 0", "main_weight a/b%c f64 [] 8",
                      "state/odd/name net.bias f32 [3] 12", "user time f64 [] 8 0.1", 'user case text [7] 7 "Größe"'):
             self.assertIn(line.split(), lines)
+        columns = {line.index(" f64 ") for line in self.succeed("list", self.file).splitlines() if " f64 " in line}
+        self.assertEqual(len(columns), 1)
 
     def test_no_step_and_terminal_codes(self):
         self.make("run.h5", {"a\033[2J": ("f64", [1.0])})
@@ -116,6 +118,8 @@ class Usage(ToolTest):
             status, _, errors = run(*arguments)
             self.assertEqual(status, 2, arguments)
             self.assertNotEqual(errors, "")
+        self.refuse(2, "expected a command (list, verify, diff, export or import), found none")
+        self.refuse(2, "lost", "lost")
 
 
 unittest.main()

@@ -4,6 +4,8 @@
 
 #include <ostraka/base/error.hpp>
 
+#include <string>
+
 namespace ostraka::tool {
 
 /// Makes the exit status 1, where other errors make it 2.
@@ -20,6 +22,19 @@ void expect_whole(bool condition, const Parts&... parts) {
   std::ostringstream text;
   (text << ... << parts);
   throw Damage(text.str());
+}
+
+/// Runs `body`; errors that do not name the file do then.
+template <class Body>
+auto naming(const std::string& path, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    if (text.find(path) != std::string::npos)
+      throw;
+    fail(error.status(), path, ": ", text);
+  }
 }
 
 } // namespace ostraka::tool

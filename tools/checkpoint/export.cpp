@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_file.hpp"
 #include "commands.hpp"
+#include "damage.hpp"
 #include "keys.hpp"
 #include "safetensors.hpp"
 #include "text.hpp"
@@ -72,6 +73,28 @@ void add_tied_names(SafetensorsHeader& header, const std::vector<const Tensor*>&
     add_entry(header, tied_names_key, names.dump());
 }
 
+struct Export {
+  SafetensorsHeader header;
+  std::string prefix;                           // what stands before the data
+  std::map<std::string, const Tensor*> sources; // by the tensors' names in the header
+};
+
+Export plan(const CheckpointFile& checkpoint, const std::vector<const Tensor*>& tensors, const ExportOptions& options) {
+  Export result;
+  SafetensorsHeader& header = result.header;
+  for (const Tensor* tensor : tensors) {
+    const std::string key = key_of(tensor->group, tensor->name);
+    result.sources.emplace(key, tensor);
+    header.tensors.push_back({key, tensor->dtype, tensor->shape, 0, 0});
+  }
+  add_metadata(header, checkpoint, options);
+  add_tied_names(header, tensors);
+  add_texts(header, checkpoint);
+  place_safetensors(header);
+  result.prefix = safetensors_prefix(header);
+  return result;
+}
+
 void copy(const CheckpointFile& checkpoint, const Tensor& tensor, const File& out, std::int64_t offset,
           std::vector<std::byte>& buffer, Progress& progress) {
   TensorReader reader(checkpoint, tensor);
@@ -89,27 +112,16 @@ void copy(const CheckpointFile& checkpoint, const Tensor& tensor, const File& ou
 int export_safetensors(const ExportOptions& options) {
   const CheckpointFile checkpoint(options.file);
   const auto tensors = tensors_of(checkpoint, options);
-  SafetensorsHeader header;
-  std::map<std::string, const Tensor*> sources;
-  for (const Tensor* tensor : tensors) {
-    const std::string key = key_of(tensor->group, tensor->name);
-    sources.emplace(key, tensor);
-    header.tensors.push_back({key, tensor->dtype, tensor->shape, 0, 0});
-  }
-  add_metadata(header, checkpoint, options);
-  add_tied_names(header, tensors);
-  add_texts(header, checkpoint);
-  place_safetensors(header);
-  const std::string prefix = safetensors_prefix(header);
+  Export result = naming(options.file, [&] { return plan(checkpoint, tensors, options); });
 
   Replacement replacement(options.safetensors, options.force);
   {
     const File out(replacement.path(), File::Access::write);
-    out.write(0, std::as_bytes(std::span(prefix)));
+    out.write(0, std::as_bytes(std::span(result.prefix)));
     std::vector<std::byte> buffer(block_bytes);
     Progress progress("export", total_bytes(tensors));
-    for (const Safetensor& tensor : header.tensors)
-      copy(checkpoint, *sources.at(tensor.name), out, header.data + tensor.begin, buffer, progress);
+    for (const Safetensor& tensor : result.header.tensors)
+      copy(checkpoint, *result.sources.at(tensor.name), out, result.header.data + tensor.begin, buffer, progress);
   }
   replacement.commit();
   std::printf("%s: %zu tensors, %s\n", options.safetensors.c_str(), tensors.size(),

@@ -95,7 +95,7 @@ void read_blocks(const File& in, const SafetensorsHeader& header, const Safetens
 int import_safetensors(const ImportOptions& options) {
   const File in(options.safetensors, File::Access::read);
   const SafetensorsHeader header = read_safetensors_header(in);
-  Import import = plan(header, options);
+  Import import = naming(options.safetensors, [&] { return plan(header, options); });
   auto& tensors = import.contents.tensors;
   std::int64_t bytes = 0;
   for (const Tensor& tensor : tensors)

@@ -48,15 +48,21 @@ void append_rows(const CheckpointFile& checkpoint, const Tensor& tensor, std::ve
     rows.push_back({printable(tensor.group), printable(other), "tied", "to " + printable(tensor.name), "", ""});
 }
 
+/// Characters of UTF-8.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
 void print(const std::vector<Row>& rows) {
   std::array<std::size_t, columns> widths{};
   for (const Row& row : rows)
     for (std::size_t c = 0; c < columns; ++c)
-      widths[c] = std::max(widths[c], row[c].size());
+      widths[c] = std::max(widths[c], width(row[c]));
   for (const Row& row : rows) {
     std::string line;
     for (std::size_t c = 0; c < columns; ++c)
-      line += row[c] + std::string(widths[c] - row[c].size() + 2, ' ');
+      line += row[c] + std::string(widths[c] - width(row[c]) + 2, ' ');
     line.erase(line.find_last_not_of(' ') + 1);
     std::printf("%s\n", line.c_str());
   }

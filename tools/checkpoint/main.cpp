@@ -94,8 +94,8 @@ void add_export(CLI::App& app, ExportOptions& options, std::function<int()>& run
   add_only(*command, options.only);
   command->footer(
       "\nTied tensors are written once; __metadata__ gives the other names as \"ALIAS\": \"NAME\". It also has\n"
-      "ostraka_steps, the optimizer's steps. What is read is compared with its CRC-32C. The user's values\n"
-      "(/user) stay behind.");
+      "ostraka_steps, the optimizer's steps. What is read is compared with its CRC-32C. The user's texts\n"
+      "become entries of __metadata__; his other values and fields stay behind.");
   command->callback([&] { run = [&] { return export_safetensors(options); }; });
 }
 
@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   CLI::App app(description, "ostraka-checkpoint");
   app.set_version_flag("--version", "ostraka-checkpoint " OSTRAKA_VERSION_STRING " (format " +
                                         std::to_string(ostraka::checkpoint::impl::format_version) + ")");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.footer(footer);
   ListOptions list_options;
   VerifyOptions verify_options;
@@ -159,5 +159,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? success : trouble;
   }
-  return run_reporting(run);
+  if (run)
+    return run_reporting(run);
+  std::fprintf(stderr, "ostraka-checkpoint: expected a command (list, verify, diff, export or import), found none; "
+                       "--help says more\n");
+  return trouble;
 }

@@ -128,6 +128,14 @@ void check_places(const SafetensorsHeader& header, const File& file) {
                " bytes of data behind the header, found ", file.size() - header.data);
 }
 
+void expect_utf8(const std::string& text, const std::string& what) {
+  try {
+    json(text).dump();
+  } catch (const json::exception&) {
+    fail(Status::INVALID_ARGUMENT, what, " is not UTF-8, which safetensors files demand");
+  }
+}
+
 } // namespace
 
 const char* safetensors_type(DType dtype) {
@@ -167,6 +175,8 @@ void place_safetensors(SafetensorsHeader& header) {
 
 std::string safetensors_prefix(SafetensorsHeader& header) {
   json object = json::object();
+  for (const auto& [key, value] : header.metadata)
+    expect_utf8(key + value, "entry '" + key + "' of __metadata__");
   if (!header.metadata.empty())
     object[metadata_key] = header.metadata;
   for (const Safetensor& tensor : header.tensors) {
@@ -174,16 +184,12 @@ std::string safetensors_prefix(SafetensorsHeader& header) {
            "' cannot be in a safetensors file: the format keeps this name for itself");
     expect(!object.contains(tensor.name), Status::INVALID_ARGUMENT, "two tensors would be '", tensor.name,
            "' in the safetensors file");
+    expect_utf8(tensor.name, "the name of tensor '" + tensor.name + "'");
     object[tensor.name] = {{"dtype", safetensors_type(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {tensor.begin, tensor.end}}};
   }
-  std::string text;
-  try {
-    text = object.dump();
-  } catch (const nlohmann::json::exception& error) {
-    fail(Status::INVALID_ARGUMENT, "a name cannot be in a safetensors file: ", error.what());
-  }
+  std::string text = object.dump();
   text.resize(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(text.size()), 8, "header")), ' ');
   const std::uint64_t length = text.size();
   expect(length <= static_cast<std::uint64_t>(max_header_bytes), Status::NOT_SUPPORTED,

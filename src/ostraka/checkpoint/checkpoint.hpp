@@ -47,7 +47,7 @@ struct LoadOptions {
   bool strict = true;
   /// Only tensors of these names, in which `*` stands for any characters and `?` for one; empty: all. Each must fit a
   /// tensor of the content.
-  std::vector<std::string> patterns;
+  std::vector<std::string> patterns = {};
   bool state = true;  ///< false: optimizer state stays, and the file's is ignored
   bool verify = true; ///< every byte that is read is compared with the file's checksums, once
 };

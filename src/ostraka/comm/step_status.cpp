@@ -30,6 +30,11 @@ void StepStatus::record(const Error& error) {
     failure_ = error;
 }
 
+void StepStatus::agree(Communicator& all) {
+  const std::optional<Error> failure = std::exchange(failure_, std::nullopt);
+  agree_on_status(all, failure);
+}
+
 bool StepStatus::agree(Communicator& all, std::int64_t value) {
   const std::optional<Error> failure = std::exchange(failure_, std::nullopt);
   return agree_on_status(all, failure, value);

@@ -34,9 +34,10 @@ public:
   /// Keeps a failure of this rank; the first one counts.
   void record(const Error& error);
   bool has_failed() const { return failure_.has_value(); }
-  /// The end of a step: throws the failure of the lowest rank that has one, on every rank, or says whether all ranks
-  /// passed the same `value`. Collective.
-  bool agree(Communicator& all, std::int64_t value = 0);
+  /// The end of a step: throws the failure of the lowest rank that has one, on every rank. Collective.
+  void agree(Communicator& all);
+  /// The same; and whether all ranks passed the same `value`, if none failed.
+  bool agree(Communicator& all, std::int64_t value);
 
   /// Runs an operation that communicates; a failure of the communication itself is the end.
   template <class Body>

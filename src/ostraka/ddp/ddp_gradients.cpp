@@ -106,8 +106,8 @@ void DistributedDataParallel::start_reduction(int group, bool all_reduce) {
   next_reduction_ = group + 1;
 }
 
-// A peer may wait for a gather that this rank had no reason to start; with it, gathers have one order here on all
-// ranks.
+// Collective operations start all gathers: a peer may wait for one that this rank had no reason to start, and here they
+// have one order on all ranks.
 void DistributedDataParallel::start_reductions(bool all_reduce) {
   check_missing();
   start_gathers(0);
@@ -247,6 +247,7 @@ void DistributedDataParallel::restore_grad_buffers() {
   require_finalized("restore_grad_buffers");
   expect(is_offloaded_, Status::INVALID_STATE, "restore_grad_buffers: they are not offloaded");
   resources_->status->communicate([&] {
+    start_gathers(0);
     comm::together(*dense_->communicators.all, [&] {
       for (const auto& storage : gradient_storages_)
         storage->reallocate();
@@ -259,9 +260,11 @@ void DistributedDataParallel::restore_grad_buffers() {
 }
 
 // By the mesh's own communicator, whose operations all ranks call in one order.
-void DistributedDataParallel::require_nothing_in_flight_anywhere(const char* operation) const {
-  resources_->status->communicate(
-      [&] { comm::together(*mesh()->communicators().all, [&] { require_nothing_in_flight(operation); }); });
+void DistributedDataParallel::require_nothing_in_flight_anywhere(const char* operation) {
+  resources_->status->communicate([&] {
+    start_gathers(0);
+    comm::together(*mesh()->communicators().all, [&] { require_nothing_in_flight(operation); });
+  });
 }
 
 void DistributedDataParallel::require_nothing_in_flight(const char* operation) const {

@@ -97,6 +97,8 @@ void DistributedDataParallel::gather_all(bool force) {
 void DistributedDataParallel::start_param_sync(bool force_sync, bool force_dispatch) {
   require_finalized("start_param_sync");
   resources_->status->communicate([&] {
+    if (force_dispatch)
+      gather_all(false); // so that weights are whole on all ranks, and all start as many gathers
     start_gathers(0, force_dispatch && config().sharded_optimizer);
     if (force_sync || !config().overlap_param_gather)
       gather_all(false);

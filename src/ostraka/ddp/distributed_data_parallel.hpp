@@ -200,7 +200,7 @@ private:
   const Place& find_trainable(const std::string& name, const char* operation) const;
 
   void require_nothing_in_flight(const char* operation) const;
-  void require_nothing_in_flight_anywhere(const char* operation) const;
+  void require_nothing_in_flight_anywhere(const char* operation);
   void check_contribution(const Place& place, const std::string& name, const char* operation);
   bool is_counting() const { return config().overlap_grad_reduce && is_syncing(); }
   bool is_missing(const Place& place) const;

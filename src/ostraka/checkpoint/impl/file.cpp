@@ -164,7 +164,11 @@ void rename_file(const std::string& from, const std::string& to) {
 
 void sync_folder_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
-  File(parent.empty() ? "." : parent, File::For::reading).sync();
+  try {
+    File(parent.empty() ? "." : parent, File::For::reading).sync();
+  } catch (const Error& error) {
+    fail(error.status(), "checkpoint '", path, "' is complete, but its name may not be on the disk: ", error.what());
+  }
 }
 
 void remove_file(const std::string& path) noexcept { file_system().unlink(path.c_str()); }

@@ -138,10 +138,9 @@ void SaveJob::make_file() {
            "': is a folder");
     remove_stale_files(path_);
     numbers.push_back(random_number());
-    const std::string partial = partial_path(path_, numbers[0]);
-    File(partial, File::For::creating).close(); // its errors are clearer than HDF5's
-    partial_path_ = partial;
-    write_frame(partial, contents_);
+    partial_path_ = partial_path(path_, numbers[0]);
+    File(partial_path_, File::For::creating).close(); // its errors are clearer than HDF5's
+    write_frame(partial_path_, contents_);
     for (const Tensor& tensor : contents_.tensors)
       numbers.push_back(tensor.offset);
   });

@@ -6,6 +6,7 @@
 #include <ostraka/comm/communicator.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -38,19 +39,18 @@ struct Record {
 
   /// Equal for records that agree, and hardly ever for others.
   std::uint64_t fingerprint() const {
-    Record same = *this;
-    if (is("exchange"))
-      same.count = 0;
-    std::array<std::uint64_t, sizeof(Record) / sizeof(std::uint64_t)> words;
-    static_assert(sizeof words == sizeof(Record) && std::has_unique_object_representations_v<Record>);
-    std::memcpy(words.data(), &same, sizeof words);
+    static_assert(std::has_unique_object_representations_v<Record> && offsetof(Record, count) == 0);
+    constexpr std::size_t words = sizeof(Record) / sizeof(std::uint64_t);
+    constexpr std::size_t unnamed = offsetof(Record, name) / sizeof(std::uint64_t);
+    const auto word = [this](std::size_t i) {
+      std::uint64_t value;
+      std::memcpy(&value, reinterpret_cast<const std::byte*>(this) + i * sizeof value, sizeof value);
+      return value;
+    };
     // Several at a time, as each takes a multiplication of the one before.
-    constexpr std::size_t lanes = 4;
-    static_assert(words.size() % lanes == 0);
-    std::array<std::uint64_t, lanes> values{1, 2, 3, 4};
-    for (std::size_t i = 0; i < words.size(); i += lanes)
-      for (std::size_t lane = 0; lane < lanes; ++lane)
-        values[lane] = mixed(values[lane], words[i + lane]);
+    std::array<std::uint64_t, 4> values{is("exchange") ? 0 : word(0), 2, 3, 4};
+    for (std::size_t i = 1; i < (name[0] == '\0' ? unnamed : words); ++i)
+      values[i % values.size()] = mixed(values[i % values.size()], word(i));
     return mixed(mixed(values[0], values[1]), mixed(values[2], values[3]));
   }
 
