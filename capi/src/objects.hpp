@@ -110,6 +110,9 @@ inline void from_shape(const layout::Shape& shape, std::int32_t* ndim, std::int6
     std::copy(shape.begin(), shape.end(), extents);
 }
 
+/// With its report, as texts.
+ostraka_layout_t make_layout(buffer::LayoutPtr layout);
+
 inline ostraka_buffer_t make_buffer(buffer::DBuffer buffer) {
   return make_handle<ostraka_buffer_t>(std::make_shared<BufferObject>(BufferObject{std::move(buffer)}));
 }
