@@ -194,6 +194,19 @@ static void report_of_version_1(ostraka_fsdp_context_t context) {
   CHECK(report.reserved_bytes == garbage && node.reserved_bytes == garbage);
 }
 
+/* What a caller of version 3 does not know is not read: garbage stands there. */
+static void config_of_version_3(ostraka_mesh_t mesh) {
+  ostraka_fsdp_context_t context = NULL;
+  ostraka_fsdp_config_t config;
+  memset(&config, 0x80, sizeof config);
+  const int64_t size = (int64_t)offsetof(ostraka_fsdp_config_t, gradient_slot_bytes),
+                garbage = config.gradient_slot_bytes;
+  CHECK_OK(ostraka_fsdp_config_init_versioned(&config, size, 3));
+  CHECK(config.prefetch == -1 && config.gradient_slot_bytes == garbage && garbage < -1);
+  CHECK_OK(ostraka_fsdp_context_create(mesh, &config, &context));
+  CHECK_OK(ostraka_fsdp_context_destroy(&context));
+}
+
 void config_suite(void) {
   INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4);
   INIT_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1);
@@ -221,6 +234,7 @@ void config_suite(void) {
   USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2,
               ostraka_fsdp_context_node_memory(model.context, &config));
   report_of_version_1(model.context);
+  config_of_version_3(model.mesh);
   CHECK(context == NULL && optimizer == NULL && ddp == NULL);
   fsdp_members(model.mesh);
   ddp_members(model.mesh);

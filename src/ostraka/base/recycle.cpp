@@ -29,7 +29,7 @@ std::array<List, sizes>& lists() {
 std::size_t index_of(std::size_t bytes) { return (bytes + unit - 1) / unit; }
 
 // A sanitizer sees who uses memory that was given back only if it is not used again at once.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool keeps = false;
 #else
 constexpr bool keeps = true;
