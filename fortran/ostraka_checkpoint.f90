@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 !! Internal: checkpoint files. Use the module `ostraka`.
 module ostraka_checkpoint
-  use, intrinsic :: iso_c_binding, only: c_char, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_loc, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use ostraka_c_checkpoint
   use ostraka_ddp, only: ddp_handle, ostraka_ddp_t
@@ -27,8 +27,8 @@ module ostraka_checkpoint
   !! `extras` become those of the file, its buffers are loaded into. `strict` (.true.): tensors that the file lacks or
   !! has beyond those asked for are an error; .false.: what both have is loaded, and the rest is in `missing` and
   !! `unexpected`, a name to a line. `patterns`: only tensors of these names, with * and ?. `state` (.true.); .false.:
-  !! optimizer state and steps stay, and the file's are ignored. `verify` (.true.): checksums are compared. Errors before
-  !! tensors are read change nothing; later ones, also damaged bytes, leave the tensors undefined. Collective.
+  !! optimizer state and steps stay, and the file's are ignored. `verify` (.true.): checksums are compared. Errors
+  !! before tensors are read change nothing; later ones, also damaged bytes, leave the tensors undefined. Collective.
   interface ostraka_load
     module procedure load_context, load_ddp
   end interface
@@ -58,12 +58,15 @@ contains
     logical, intent(in), optional :: sync
     integer(int32), intent(out), optional :: ierr
     type(c_save_options_t) :: options
+    type(c_ptr) :: handles(2)
     integer(int32) :: status
+    character(:), allocatable :: text
 
     call fill_save_options(options, status, sync)
-    if (status == OSTRAKA_OK) status = c_save(to_c_string(path), context_handle(context), &
-      optional_optimizer(optimizer), optional_extras(extras), options)
-    call conclude('ostraka_save', status, ierr)
+    call find_handles(handles, status, text, optimizer, extras)
+    if (status == OSTRAKA_OK) status = c_save(to_c_string(path), context_handle(context), handles(1), handles(2), &
+      options)
+    call conclude('ostraka_save', status, ierr, text)
   end subroutine
 
   subroutine save_ddp(path, ddp, optimizer, extras, sync, ierr)
@@ -74,12 +77,15 @@ contains
     logical, intent(in), optional :: sync
     integer(int32), intent(out), optional :: ierr
     type(c_save_options_t) :: options
+    type(c_ptr) :: handles(2)
     integer(int32) :: status
+    character(:), allocatable :: text
 
     call fill_save_options(options, status, sync)
-    if (status == OSTRAKA_OK) status = c_save_ddp(to_c_string(path), ddp_handle(ddp), optional_optimizer(optimizer), &
-      optional_extras(extras), options)
-    call conclude('ostraka_save', status, ierr)
+    call find_handles(handles, status, text, optimizer, extras)
+    if (status == OSTRAKA_OK) status = c_save_ddp(to_c_string(path), ddp_handle(ddp), handles(1), handles(2), &
+      options)
+    call conclude('ostraka_save', status, ierr, text)
   end subroutine
 
   subroutine load_context(path, context, optimizer, extras, strict, patterns, state, verify, missing, unexpected, ierr)
@@ -92,15 +98,19 @@ contains
     character(:), allocatable, intent(out), optional :: missing, unexpected
     integer(int32), intent(out), optional :: ierr
     type(c_load_options_t) :: options
-    character(kind=c_char), allocatable, target :: text(:,:)
+    character(kind=c_char), allocatable, target :: names(:,:)
     type(c_ptr), allocatable, target :: addresses(:)
+    type(c_ptr) :: handles(2)
     integer(int32) :: status
+    character(:), allocatable :: text
 
-    call fill_load_options(options, text, addresses, status, strict, patterns, state, verify)
-    if (status == OSTRAKA_OK) status = c_load(to_c_string(path), context_handle(context), &
-      optional_optimizer(optimizer), optional_extras(extras), options)
-    call tell_left_out(status, missing, unexpected)
-    call conclude('ostraka_load', status, ierr)
+    call fill_load_options(options, names, addresses, status, strict, patterns, state, verify)
+    call find_handles(handles, status, text, optimizer, extras)
+    if (status == OSTRAKA_OK) status = c_load(to_c_string(path), context_handle(context), handles(1), handles(2), &
+      options)
+    if (present(missing)) missing = left_out(status, 1)
+    if (present(unexpected)) unexpected = left_out(status, 2)
+    call conclude('ostraka_load', status, ierr, text)
   end subroutine
 
   subroutine load_ddp(path, ddp, optimizer, extras, strict, patterns, state, verify, missing, unexpected, ierr)
@@ -113,15 +123,19 @@ contains
     character(:), allocatable, intent(out), optional :: missing, unexpected
     integer(int32), intent(out), optional :: ierr
     type(c_load_options_t) :: options
-    character(kind=c_char), allocatable, target :: text(:,:)
+    character(kind=c_char), allocatable, target :: names(:,:)
     type(c_ptr), allocatable, target :: addresses(:)
+    type(c_ptr) :: handles(2)
     integer(int32) :: status
+    character(:), allocatable :: text
 
-    call fill_load_options(options, text, addresses, status, strict, patterns, state, verify)
-    if (status == OSTRAKA_OK) status = c_load_ddp(to_c_string(path), ddp_handle(ddp), optional_optimizer(optimizer), &
-      optional_extras(extras), options)
-    call tell_left_out(status, missing, unexpected)
-    call conclude('ostraka_load', status, ierr)
+    call fill_load_options(options, names, addresses, status, strict, patterns, state, verify)
+    call find_handles(handles, status, text, optimizer, extras)
+    if (status == OSTRAKA_OK) status = c_load_ddp(to_c_string(path), ddp_handle(ddp), handles(1), handles(2), &
+      options)
+    if (present(missing)) missing = left_out(status, 1)
+    if (present(unexpected)) unexpected = left_out(status, 2)
+    call conclude('ostraka_load', status, ierr, text)
   end subroutine
 
   subroutine start_context(self, path, context, optimizer, extras, sync, ierr)
@@ -133,12 +147,15 @@ contains
     logical, intent(in), optional :: sync
     integer(int32), intent(out), optional :: ierr
     type(c_save_options_t) :: options
+    type(c_ptr) :: handles(2)
     integer(int32) :: status
+    character(:), allocatable :: text
 
     call fill_save_options(options, status, sync)
-    if (status == OSTRAKA_OK) status = c_async_save_start(to_c_string(path), context_handle(context), &
-      optional_optimizer(optimizer), optional_extras(extras), options, self%handle)
-    call conclude('async_save%start', status, ierr)
+    call find_handles(handles, status, text, optimizer, extras)
+    if (status == OSTRAKA_OK) status = c_async_save_start(to_c_string(path), context_handle(context), handles(1), &
+      handles(2), options, self%handle)
+    call conclude('async_save%start', status, ierr, text)
   end subroutine
 
   subroutine start_ddp(self, path, ddp, optimizer, extras, sync, ierr)
@@ -150,12 +167,15 @@ contains
     logical, intent(in), optional :: sync
     integer(int32), intent(out), optional :: ierr
     type(c_save_options_t) :: options
+    type(c_ptr) :: handles(2)
     integer(int32) :: status
+    character(:), allocatable :: text
 
     call fill_save_options(options, status, sync)
-    if (status == OSTRAKA_OK) status = c_async_save_start_ddp(to_c_string(path), ddp_handle(ddp), &
-      optional_optimizer(optimizer), optional_extras(extras), options, self%handle)
-    call conclude('async_save%start', status, ierr)
+    call find_handles(handles, status, text, optimizer, extras)
+    if (status == OSTRAKA_OK) status = c_async_save_start_ddp(to_c_string(path), ddp_handle(ddp), handles(1), &
+      handles(2), options, self%handle)
+    call conclude('async_save%start', status, ierr, text)
   end subroutine
 
   !! Whether the file is complete and has its name. What went wrong on any rank is an error on all, once. Collective.
@@ -208,10 +228,10 @@ contains
     if (status == OSTRAKA_OK) options%sync = as_int(sync, options%sync)
   end subroutine
 
-  !! `options` refers to `addresses`, and they to `text`.
-  subroutine fill_load_options(options, text, addresses, status, strict, patterns, state, verify)
+  !! `options` refers to `addresses`, and they to `names`.
+  subroutine fill_load_options(options, names, addresses, status, strict, patterns, state, verify)
     type(c_load_options_t), intent(out) :: options
-    character(kind=c_char), allocatable, target, intent(out) :: text(:,:)
+    character(kind=c_char), allocatable, target, intent(out) :: names(:,:)
     type(c_ptr), allocatable, target, intent(out) :: addresses(:)
     integer(int32), intent(out) :: status
     logical, intent(in), optional :: strict, state, verify
@@ -224,35 +244,45 @@ contains
     options%verify = as_int(verify, options%verify)
     if (.not. present(patterns)) return
     if (size(patterns) == 0) return
-    call to_c_strings(patterns, text, addresses)
+    call to_c_strings(patterns, names, addresses)
     options%num_patterns = size(patterns, kind=int32)
     options%patterns = c_loc(addresses)
   end subroutine
 
-  subroutine tell_left_out(status, missing, unexpected)
+  !! What the last load left out, if it succeeded: 1: missing, 2: unexpected. (Optional deferred-length arguments
+  !! are not passed on: gfortran 12 loses their length.)
+  function left_out(status, which) result(text)
     integer(int32), intent(in) :: status
-    character(:), allocatable, intent(out), optional :: missing, unexpected
+    integer, intent(in) :: which
+    character(:), allocatable :: text
     type(c_ptr) :: addresses(2)
 
+    text = ''
+    if (status /= OSTRAKA_OK) return
     addresses = c_null_ptr
-    if (status == OSTRAKA_OK) then
-      if (c_load_left_out(addresses(1), addresses(2)) /= OSTRAKA_OK) addresses = c_null_ptr
-    end if
-    if (present(missing)) missing = from_c_string(addresses(1))
-    if (present(unexpected)) unexpected = from_c_string(addresses(2))
-  end subroutine
-
-  type(c_ptr) function optional_optimizer(optimizer)
-    class(ostraka_optimizer_t), intent(in), optional :: optimizer
-
-    optional_optimizer = c_null_ptr
-    if (present(optimizer)) optional_optimizer = optimizer_handle(optimizer)
+    if (c_load_left_out(addresses(1), addresses(2)) == OSTRAKA_OK) text = from_c_string(addresses(which))
   end function
 
-  type(c_ptr) function optional_extras(extras)
+  !! Of the optimizer and the extras, null where they are absent; a null one that is there was forgotten to be created.
+  subroutine find_handles(handles, status, text, optimizer, extras)
+    type(c_ptr), intent(out) :: handles(2)
+    integer(int32), intent(inout) :: status
+    character(:), allocatable, intent(out) :: text
+    class(ostraka_optimizer_t), intent(in), optional :: optimizer
     class(ostraka_extras_t), intent(in), optional :: extras
 
-    optional_extras = c_null_ptr
-    if (present(extras)) optional_extras = extras_handle(extras)
-  end function
+    handles = c_null_ptr
+    text = ''
+    if (present(optimizer)) then
+      handles(1) = optimizer_handle(optimizer)
+      if (.not. c_associated(handles(1))) text = 'optimizer'
+    end if
+    if (present(extras)) then
+      handles(2) = extras_handle(extras)
+      if (.not. c_associated(handles(2))) text = 'extras'
+    end if
+    if (len(text) == 0 .or. status /= OSTRAKA_OK) return
+    status = OSTRAKA_INVALID_HANDLE
+    text = 'the ' // text // ' handle is null: it was not created yet, or destroyed'
+  end subroutine
 end module

@@ -64,8 +64,6 @@ static void check_extras(ostraka_extras_t extras) {
   CHECK_INT(has, 1);
 }
 
-#ifdef OSTRAKA_TEST_HAS_CHECKPOINT
-
 /* A buffer of 5 numbers and 2 x 2 more, of the layout that `placement` makes. */
 static ostraka_buffer_t make_field(ostraka_mesh_t mesh, int32_t placement, double first) {
   const ostraka_shape_t shapes[2] = {VECTOR(5), MATRIX(2, 2)};
@@ -287,8 +285,6 @@ static void parts(void) {
   destroy_net(&net);
 }
 
-#else
-
 /* Everything is there and says what to do. */
 static void without_hdf5(ostraka_mesh_t mesh) {
   const ostraka_ddp_config_t config = ddp_small_buckets();
@@ -307,24 +303,22 @@ static void without_hdf5(ostraka_mesh_t mesh) {
   CHECK_OK(ostraka_ddp_destroy(&ddp));
 }
 
-#endif
-
 void checkpoint_suite(void) {
   ostraka_mesh_t mesh = make_mesh();
   ostraka_extras_t extras = make_extras();
   check_extras(extras);
   CHECK_OK(ostraka_extras_destroy(&extras));
   make_folder();
-#ifdef OSTRAKA_TEST_HAS_CHECKPOINT
-  round_trips();
-  ddp_round_trip(mesh, 0, 1);
-  ddp_round_trip(mesh, 1, 0);
-  asynchronous();
-  asynchronous_ddp(mesh);
-  parts();
-#else
-  without_hdf5(mesh);
-#endif
+  if (HAS_CHECKPOINT) {
+    round_trips();
+    ddp_round_trip(mesh, 0, 1);
+    ddp_round_trip(mesh, 1, 0);
+    asynchronous();
+    asynchronous_ddp(mesh);
+    parts();
+  } else {
+    without_hdf5(mesh);
+  }
   remove_folder();
   CHECK_OK(ostraka_mesh_destroy(&mesh));
 }

@@ -137,8 +137,6 @@ static void file_handles(void) {
   destroy_net(&net);
 }
 
-#ifdef OSTRAKA_TEST_HAS_CHECKPOINT
-
 /* Changes one byte of a number of "enc.scale", which is searched for. */
 static void damage(const char* path) {
   net_values_t w;
@@ -224,18 +222,16 @@ static void states(ostraka_mesh_t mesh) {
   destroy_net(&net);
 }
 
-#endif
-
 void checkpoint_error_suite(void) {
   ostraka_mesh_t mesh = make_mesh();
   make_folder();
   extras_handles(mesh);
   extras_values(mesh);
   file_handles();
-#ifdef OSTRAKA_TEST_HAS_CHECKPOINT
-  files();
-  states(mesh);
-#endif
+  if (HAS_CHECKPOINT) {
+    files();
+    states(mesh);
+  }
   remove_folder();
   CHECK_OK(ostraka_mesh_destroy(&mesh));
 }

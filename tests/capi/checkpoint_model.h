@@ -10,6 +10,13 @@
 
 #include <mpi.h>
 
+/* Whether the library was built with HDF5. */
+#ifdef OSTRAKA_TEST_HAS_CHECKPOINT
+enum { HAS_CHECKPOINT = 1 };
+#else
+enum { HAS_CHECKPOINT = 0 };
+#endif
+
 /* "enc.w" (7 x 3, also called "enc.table"), "enc.b" (3), the frozen "enc.scale" (2 x 2), "dec.w" (3 x 5) */
 enum { NET_PARAMETERS = 4, NET_FROZEN = 2, NET_MOST = 21 };
 extern const char* const net_names[NET_PARAMETERS];
