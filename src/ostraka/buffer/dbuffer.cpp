@@ -7,6 +7,7 @@
 #include <ostraka/layout/boxes.hpp>
 #include <ostraka/layout/builders.hpp>
 #include <ostraka/runtime/device.hpp>
+#include <ostraka/runtime/progress.hpp>
 
 #include <algorithm>
 
@@ -27,6 +28,8 @@ void run_now(const DBuffer& buffer, const char* operation, Work&& work) {
   const auto stream = compute_stream(buffer);
   work(*stream);
   runtime::synchronize(stream->record(), operation);
+  if (stream->device() != runtime::Device::host)
+    runtime::progress_all(); // lets go of what the work has used
 }
 
 layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& placements, const LayoutPtr& layout) {

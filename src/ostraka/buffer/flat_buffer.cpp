@@ -5,6 +5,7 @@
 #include <ostraka/buffer/flat_buffer.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/runtime/device.hpp>
+#include <ostraka/runtime/progress.hpp>
 
 #include <utility>
 
@@ -15,6 +16,8 @@ void FlatBuffer::run_now(Work&& work) const {
   const auto stream = runtime::compute_stream(mesh_->device());
   work(*stream);
   runtime::synchronize(stream->record(), "flat buffer");
+  if (stream->device() != runtime::Device::host)
+    runtime::progress_all(); // lets go of what the work has used
 }
 
 FlatBuffer::FlatBuffer(MeshPtr mesh, std::vector<layout::Shape> shapes, DType dtype, int axis)

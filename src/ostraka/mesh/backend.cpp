@@ -48,6 +48,8 @@ Home make_device_home(MPI_Comm group, const Settings& settings) {
   home.arena = memory::make_device_arena();
   const std::string reason = reason_to_stage(group, *home.node, settings);
   home.uses_nccl = reason.empty();
+  if (home.uses_nccl)
+    home.scratch = memory::make_device_arena(); // how much NCCL needs places nothing of ours
   int rank = 0;
   MPI_Comm_rank(group, &rank);
   if (rank == 0)
@@ -59,7 +61,7 @@ Home make_device_home(MPI_Comm group, const Settings& settings) {
 std::shared_ptr<comm::Communicator> make_device_communicator(MPI_Comm group, const std::string& name, const Home& home,
                                                              const Settings& settings) {
   auto host = comm::make_mpi_communicator(group, name + " (host)", settings.mpi);
-  return home.uses_nccl ? comm::make_nccl_communicator(std::move(host), name, home.arena, settings.mpi.checks)
+  return home.uses_nccl ? comm::make_nccl_communicator(std::move(host), name, home.scratch, settings.mpi.checks)
                         : comm::make_staged_communicator(std::move(host), name);
 }
 
@@ -87,14 +89,14 @@ Home make_home(MPI_Comm group, const Settings& settings) {
       expect(free >= least_shared_memory * node->size(), Status::OUT_OF_MEMORY, "/dev/shm has ", free,
              " bytes free for ", node->size(), " ranks");
       auto arena = comm::node::make_node_arena(node->ranks());
-      return {std::move(node), std::move(arena), true, false};
+      return {std::move(node), std::move(arena), true, false, nullptr};
     } catch (const Error& error) {
       if (error.status() != Status::OUT_OF_MEMORY)
         throw;
       if (node->rank() == 0) // all ranks of the node have this error
         log::warn(std::string("node: shared memory is not used, MPI carries everything: ") + error.what());
     }
-  return {std::move(node), memory::make_host_arena(), false, false};
+  return {std::move(node), memory::make_host_arena(), false, false, nullptr};
 }
 
 std::shared_ptr<memory::Arena> make_arena(const Home& home) {

@@ -33,7 +33,8 @@ struct Home {
   std::shared_ptr<const comm::Node> node;
   std::shared_ptr<memory::Arena> arena;
   bool shares_memory = false;
-  bool uses_nccl = false; ///< equal on all ranks
+  bool uses_nccl = false;                 ///< equal on all ranks
+  std::shared_ptr<memory::Arena> scratch; ///< with NCCL: of its communicators
 };
 OSTRAKA_API Home make_home(MPI_Comm group, const Settings& settings);
 

@@ -70,13 +70,21 @@ public:
   std::size_t size() const { return open_.size() + closed_.size(); }
 
   void release_done(cudaStream_t stream) {
-    while (!closed_.empty() && closed_.front().first->poll())
+    while (!closed_.empty() && closed_.front().first->poll()) {
+      const auto done = std::move(closed_.front()); // whose end may come back here
       closed_.pop_front();
+    }
     if (open_.empty() || closed_.size() > 1) // one event for what comes meanwhile
       return;
     auto state = std::make_shared<CudaEventState>();
     state->place(stream);
-    closed_.emplace_back(std::move(state), std::exchange(open_, {}));
+    close(std::move(state));
+  }
+
+  /// Whoever came before is done when `state` is.
+  void close(std::shared_ptr<CudaEventState> state) {
+    if (!open_.empty())
+      closed_.emplace_back(std::move(state), std::exchange(open_, {}));
   }
 
   /// Never frees what is here: the device may still use it.
@@ -155,9 +163,10 @@ public:
     auto state = std::make_shared<CudaEventState>();
     push("a record", [this, state] {
       state->error = error_;
-      if (role_ == Role::compute && !is_given_up_)
+      if (role_ == Role::compute)
         error_ = nullptr;
       state->place(stream_);
+      retained_.close(state);
       return true;
     });
     return Event(state);
@@ -186,7 +195,6 @@ public:
   void abandon(const std::string& cause) noexcept override {
     if (steps_.empty() && retained_.is_empty())
       return;
-    is_given_up_ = true;
     keep(std::make_exception_ptr(Error(Status::FAILED, cause)));
     progress(); // with an error set, every step completes at once
     retained_.quarantine();
@@ -252,7 +260,6 @@ private:
   std::deque<Step> steps_;
   Retained retained_;
   std::exception_ptr error_;
-  bool is_given_up_ = false;
   bool advancing_ = false;
 };
 

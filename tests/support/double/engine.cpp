@@ -101,9 +101,7 @@ Stream* Engine::choose() {
 }
 
 bool Engine::step(Stream& stream) {
-  open_memory(true);
   const bool is_done = stream.queue.front().step();
-  open_memory(false);
   if (is_done)
     stream.queue.pop_front();
   else if (&stream == favourite_)
@@ -114,9 +112,12 @@ bool Engine::step(Stream& stream) {
 void Engine::run_some() {
   if (running_)
     return;
-  running_ = true;
   constexpr unsigned attempts[] = {0, 1, 1, 2, 3, 12};
-  for (unsigned k = attempts[draw(std::size(attempts))]; k > 0; --k)
+  unsigned left = attempts[draw(std::size(attempts))];
+  if (left == 0 || choose() == nullptr)
+    return;
+  running_ = true;
+  for (; left > 0; --left)
     if (Stream* const stream = choose())
       step(*stream);
   std::erase_if(destroyed_, [](const auto& stream) { return stream->queue.empty(); });
@@ -197,7 +198,6 @@ void Engine::unmap(std::byte* data, std::size_t bytes) {
   madvise(data, bytes, MADV_DONTNEED);
 }
 
-// Devices reach it while they run, and nobody else.
 void Engine::open_memory(bool open) {
   if (protects_)
     for (const auto& [data, bytes] : mapped_)

@@ -73,6 +73,15 @@ public:
   /// Whether all of it can be used now.
   bool is_mapped(const void* data, std::size_t bytes) const;
   void expect_mapped(const void* data, std::size_t bytes, const std::string& user);
+  /// Work may touch memory of the device while one lives, and hosts never.
+  class Access {
+  public:
+    Access() { get().open_memory(true); }
+    ~Access() { get().open_memory(false); }
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+  };
+
   std::map<std::byte*, std::size_t> pinned;
   bool is_pinned(const void* data) const;
 

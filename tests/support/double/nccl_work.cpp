@@ -224,6 +224,7 @@ private:
   void start_data() {
     Engine::get().expect_mapped(request_.in, in_bytes(), comm_->name + ": " + text(own_) + ", when it runs, input");
     Engine::get().expect_mapped(request_.out, out_bytes(), comm_->name + ": " + text(own_) + ", when it runs, output");
+    const Engine::Access access;
     outgoing_.resize(at(comm_->size));
     incoming_.resize(at(comm_->size));
     for (int peer = 0; peer < comm_->size; ++peer) {
@@ -252,6 +253,7 @@ private:
   }
 
   void finish() {
+    const Engine::Access access;
     const bool reduces = request_.kind == Kind::reduce_scatter || request_.kind == Kind::allreduce ||
                          request_.kind == Kind::reduce;
     if (request_.kind == Kind::allgather)
@@ -291,6 +293,7 @@ public:
       if (request_.kind == Kind::send) {
         const Header own = header();
         std::memcpy(data_.data(), &own, sizeof own);
+        const Engine::Access access;
         std::memcpy(data_.data() + sizeof own, request_.in, size);
         requests_.push_back(send(data_.data(), data_.size(), peer, comm_->tag + 2));
       } else {
@@ -305,8 +308,10 @@ public:
       if (found.comm != comm_->id || found.count != request_.count || found.dtype != request_.dtype)
         fail("expected " + std::to_string(request_.count) + " elements from rank " + std::to_string(request_.peer) +
              ", found " + text(found));
-      else
+      else {
+        const Engine::Access access;
         std::memcpy(request_.out, data_.data() + sizeof found, size);
+      }
     }
     return true;
   }

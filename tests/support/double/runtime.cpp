@@ -37,6 +37,7 @@ void enqueue_copy(Stream* stream, void* to, const void* from, std::size_t bytes)
   Engine::get().push(stream, {"cudaMemcpyAsync", [to, from, bytes] {
                                 check_side(to, bytes, "a queued copy");
                                 check_side(from, bytes, "a queued copy");
+                                const Engine::Access access;
                                 std::memmove(to, from, bytes);
                                 return true;
                               }});
@@ -48,6 +49,7 @@ namespace ostraka::runtime::cuda_double {
 
 void launch(const char* label, void* stream, std::function<void()> kernel) {
   Engine::get().push(static_cast<Stream*>(stream), {label, [kernel = std::move(kernel)] {
+                                                      const Engine::Access access;
                                                       kernel();
                                                       return true;
                                                     }});
@@ -142,6 +144,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     check_side(to, bytes, "cudaMemcpyAsync");
     engine.push(of(stream), {"cudaMemcpyAsync", [to, copy] {
                                check_side(to, copy->size(), "a queued copy");
+                               const Engine::Access access;
                                std::memcpy(to, copy->data(), copy->size());
                                return true;
                              }});
@@ -159,6 +162,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream
   check_side(data, bytes, "cudaMemsetAsync");
   Engine::get().push(of(stream), {"cudaMemsetAsync", [=] {
                                     check_side(data, bytes, "a queued fill");
+                                    const Engine::Access access;
                                     std::memset(data, value, bytes);
                                     return true;
                                   }});
