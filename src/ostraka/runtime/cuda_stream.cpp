@@ -69,12 +69,13 @@ public:
   bool is_empty() const { return open_.empty() && closed_.empty(); }
   std::size_t size() const { return open_.size() + closed_.size(); }
 
-  void release_done(cudaStream_t stream) {
+  /// `may_record`: nobody is about to queue something on the stream by himself.
+  void release_done(cudaStream_t stream, bool may_record) {
     while (!closed_.empty() && closed_.front().first->poll()) {
       const auto done = std::move(closed_.front()); // whose end may come back here
       closed_.pop_front();
     }
-    if (open_.empty() || closed_.size() > 1) // one event for what comes meanwhile
+    if (open_.empty() || closed_.size() > 1 || !may_record) // one event for what comes meanwhile
       return;
     auto state = std::make_shared<CudaEventState>();
     state->place(stream);
@@ -180,7 +181,7 @@ public:
       steps_.pop_front();
     advancing_ = false;
     try {
-      retained_.release_done(stream_);
+      retained_.release_done(stream_, steps_.empty());
     } catch (...) {
       keep(std::current_exception());
     }

@@ -219,9 +219,11 @@ bool Engine::is_mapped(const void* data, std::size_t bytes) const {
   return at >= end;
 }
 
-void Engine::expect_mapped(const void* data, std::size_t bytes, const std::string& user) {
-  if (bytes > 0 && !is_mapped(data, bytes))
+bool Engine::expect_mapped(const void* data, std::size_t bytes, const std::string& user) {
+  const bool is_good = bytes == 0 || is_mapped(data, bytes);
+  if (!is_good)
     misuse(user + ": " + std::to_string(bytes) + " bytes that are not (or no longer) memory of the device");
+  return is_good;
 }
 
 bool Engine::is_pinned(const void* data) const {

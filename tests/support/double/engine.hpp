@@ -72,7 +72,7 @@ public:
   bool is_device(const void* data) const;
   /// Whether all of it can be used now.
   bool is_mapped(const void* data, std::size_t bytes) const;
-  void expect_mapped(const void* data, std::size_t bytes, const std::string& user);
+  bool expect_mapped(const void* data, std::size_t bytes, const std::string& user);
   /// Work may touch memory of the device while one lives, and hosts never.
   class Access {
   public:

@@ -86,7 +86,7 @@ ncclResult_t end_group() {
   engine().push(stream, {"an operation of NCCL", [launch] { return launch->step(); }});
   comm->polls_left = static_cast<int>(engine().draw(3));
   stream->is_closed = [comm] {
-    return comm->polls_left > 0 ? comm->name + " has not taken its last call (ncclInProgress)" : std::string();
+    return comm->polls_left > 0 && !comm->is_finalized ? comm->name + " has not taken its last call (ncclInProgress)" : std::string();
   };
   return comm->polls_left > 0 ? ncclInProgress : ncclSuccess;
 }

@@ -25,20 +25,19 @@ int current = 0;
 
 bool is_free_to_read(Engine& engine, const void* data) { return engine.is_device(data) || engine.is_pinned(data); }
 
-void check_side(const void* data, std::size_t bytes, const char* user) {
+// Whether memory can be used; memory of hosts always.
+bool check_side(const void* data, std::size_t bytes, const char* user) {
   Engine& engine = Engine::get();
-  if (engine.is_device(data))
-    engine.expect_mapped(data, bytes, user);
+  return !engine.is_device(data) || engine.expect_mapped(data, bytes, user);
 }
 
 void enqueue_copy(Stream* stream, void* to, const void* from, std::size_t bytes) {
   check_side(to, bytes, "cudaMemcpyAsync");
   check_side(from, bytes, "cudaMemcpyAsync");
   Engine::get().push(stream, {"cudaMemcpyAsync", [to, from, bytes] {
-                                check_side(to, bytes, "a queued copy");
-                                check_side(from, bytes, "a queued copy");
                                 const Engine::Access access;
-                                std::memmove(to, from, bytes);
+                                if (check_side(to, bytes, "a queued copy") && check_side(from, bytes, "a queued copy"))
+                                  std::memmove(to, from, bytes);
                                 return true;
                               }});
 }
@@ -143,9 +142,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     const auto copy = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
     check_side(to, bytes, "cudaMemcpyAsync");
     engine.push(of(stream), {"cudaMemcpyAsync", [to, copy] {
-                               check_side(to, copy->size(), "a queued copy");
                                const Engine::Access access;
-                               std::memcpy(to, copy->data(), copy->size());
+                               if (check_side(to, copy->size(), "a queued copy"))
+                                 std::memcpy(to, copy->data(), copy->size());
                                return true;
                              }});
     return cudaSuccess;
@@ -161,9 +160,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   check_side(data, bytes, "cudaMemsetAsync");
   Engine::get().push(of(stream), {"cudaMemsetAsync", [=] {
-                                    check_side(data, bytes, "a queued fill");
                                     const Engine::Access access;
-                                    std::memset(data, value, bytes);
+                                    if (check_side(data, bytes, "a queued fill"))
+                                      std::memset(data, value, bytes);
                                     return true;
                                   }});
   return cudaSuccess;

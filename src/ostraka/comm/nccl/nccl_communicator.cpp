@@ -82,8 +82,8 @@ protected:
 
   bool is_busy() const override { return line_->comm != nullptr && !line_->last.is_done(); }
   void watch() override {
-    if (is_busy())
-      line_->is_idle();
+    if (line_->comm != nullptr)
+      line_->is_idle(); // throws where an operation has failed, perhaps long after it was queued
   }
   void abort() noexcept override {
     if (line_->comm != nullptr)
