@@ -85,8 +85,9 @@ ncclResult_t end_group() {
   const auto launch = std::make_shared<Launch>(comm, std::move(requests));
   engine().push(stream, {"an operation of NCCL", [launch] { return launch->step(); }});
   comm->polls_left = static_cast<int>(engine().draw(3));
-  stream->is_closed = [comm] {
-    return comm->polls_left > 0 && !comm->is_finalized ? comm->name + " has not taken its last call (ncclInProgress)" : std::string();
+  stream->is_closed = [comm, number = comm->issued] { // as long as this is the last call
+    const bool is_taken = comm->polls_left == 0 || comm->issued != number || comm->is_finalized;
+    return !is_taken ? comm->name + " has not taken its last call (ncclInProgress)" : std::string();
   };
   return comm->polls_left > 0 ? ncclInProgress : ncclSuccess;
 }
