@@ -282,6 +282,8 @@ void Communicator::advance() {
     }
     if (!operation->is_done() && operation->test()) {
       operation->finish();
+      if (operation->execution().device != runtime::Device::host)
+        queued_ = operation->description;
       trace(*operation);
     }
     if (!operation->is_done() && operation->will_start_again())
@@ -302,7 +304,9 @@ void Communicator::trace(const Collective& operation) {
 
 std::string Communicator::pending() const {
   if (fifo_.empty())
-    return is_busy() ? name_ + ": operations on the device" : "";
+    return is_busy() ? name_ + " (rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+                           "): " + queued_.text() + ", on the device"
+                     : "";
   const Collective& first = *fifo_.front();
   return name_ + " (rank " + std::to_string(rank_) + " of " + std::to_string(size_) + "): " + first.description.text() +
          (first.is_started ? ", started" : ", not started") +

@@ -196,9 +196,13 @@ public:
   void abandon(const std::string& cause) noexcept override {
     if (steps_.empty() && retained_.is_empty())
       return;
-    keep(std::make_exception_ptr(Error(Status::FAILED, cause)));
+    const bool goes_on = role_ == Role::compute;
+    if (!goes_on || !steps_.empty())
+      keep(std::make_exception_ptr(Error(Status::FAILED, cause)));
     progress(); // with an error set, every step completes at once
     retained_.quarantine();
+    if (goes_on)
+      error_ = nullptr; // whoever waits has it
   }
 
 private:
