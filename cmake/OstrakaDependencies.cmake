@@ -10,14 +10,14 @@ if(NOT Kokkos_FOUND)
   message(FATAL_ERROR "Ostraka: no Kokkos >= 4.5 was found. scripts/setup builds one and says where; then pass "
                       "-DKokkos_ROOT=FOLDER (or that of your own, built shared).")
 endif()
-if(OSTRAKA_CHECKPOINT)
+if(OSTRAKA_ENABLE_HDF5)
   find_package(HDF5 1.10.2 QUIET COMPONENTS C)
   if(NOT HDF5_FOUND)
     message(FATAL_ERROR "Ostraka: no HDF5 >= 1.10.2 was found, which checkpoints need. scripts/setup installs Debian's; "
-                        "name your own with -DHDF5_ROOT=FOLDER, or build without checkpoints: -DOSTRAKA_CHECKPOINT=OFF.")
+                        "name your own with -DHDF5_ROOT=FOLDER, or build without checkpoints: -DOSTRAKA_ENABLE_HDF5=OFF.")
   endif()
 endif()
-if(OSTRAKA_BUILD_TOOLS AND OSTRAKA_CHECKPOINT)
+if(OSTRAKA_BUILD_TOOLS AND OSTRAKA_ENABLE_HDF5)
   find_package(CLI11 2.1 QUIET)
   if(NOT CLI11_FOUND)
     message(FATAL_ERROR "Ostraka: no CLI11 >= 2.1 was found, which the tools need. scripts/setup installs Debian's; name "

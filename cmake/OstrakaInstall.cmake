@@ -2,7 +2,9 @@
 # Installation and the package configuration. One export set per language, so that C and Fortran consumers need neither
 # Kokkos nor a C++ compiler.
 include(CMakePackageConfigHelpers)
+include(OstrakaMpiSonames)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Ostraka")
+ostraka_mpi_sonames(OSTRAKA_MPI_SONAMES ${MPI_C_LIB_NAMES})
 
 get_target_property(kokkos_location Kokkos::kokkoscore LOCATION)
 get_filename_component(kokkos_lib_dir "${kokkos_location}" DIRECTORY)
@@ -23,12 +25,18 @@ if(OSTRAKA_ENABLE_FORTRAN)
           FILES_MATCHING PATTERN "*.mod")
   list(APPEND components Fortran)
 endif()
+# For other Fortran compilers, also where this build has none: a project of its own on the C library.
+install(DIRECTORY fortran/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ostraka/fortran)
 
+# The same files serve consumers of the prefix and of the build tree (-DOstraka_DIR=BUILD).
 foreach(component IN LISTS components)
   install(EXPORT Ostraka${component} NAMESPACE Ostraka:: DESTINATION ${package_dir})
+  export(EXPORT Ostraka${component} NAMESPACE Ostraka:: FILE "${CMAKE_BINARY_DIR}/Ostraka${component}.cmake")
 endforeach()
 configure_package_config_file(cmake/OstrakaConfig.cmake.in "${CMAKE_BINARY_DIR}/OstrakaConfig.cmake"
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/OstrakaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+configure_file(cmake/OstrakaMpiSonames.cmake "${CMAKE_BINARY_DIR}/OstrakaMpiSonames.cmake" COPYONLY)
 install(FILES "${CMAKE_BINARY_DIR}/OstrakaConfig.cmake" "${CMAKE_BINARY_DIR}/OstrakaConfigVersion.cmake"
-        DESTINATION ${package_dir})
+              "${CMAKE_BINARY_DIR}/OstrakaMpiSonames.cmake" DESTINATION ${package_dir})
+include(OstrakaPkgConfig)

@@ -28,7 +28,7 @@ target_compile_definitions(ostraka_mpi_interface INTERFACE OMPI_SKIP_MPICXX MPIC
 
 # HDF5's C interface, where there is one.
 add_library(ostraka_hdf5 INTERFACE)
-if(OSTRAKA_CHECKPOINT)
+if(OSTRAKA_ENABLE_HDF5)
   target_link_libraries(ostraka_hdf5 INTERFACE hdf5::hdf5)
 endif()
 

@@ -5,7 +5,7 @@ module ostraka_buffer
   use, intrinsic :: iso_fortran_env, only: int16, int32, int64, int8, real32, real64
   use ostraka_arrays
   use ostraka_c
-  use ostraka_layout, only: layout_handle, ostraka_layout_t
+  use ostraka_layout, only: adopt_layout, layout_handle, ostraka_layout_t
   use ostraka_mesh, only: check_placements, check_placements_of, mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
   use ostraka_support, only: conclude, decimal, shape_text, to_c_axis, to_c_index, to_c_string
@@ -64,6 +64,7 @@ module ostraka_buffer
     generic, public :: tensor_view => view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4, view_r32_0, &
       view_r32_1, view_r32_2, view_r32_3, view_r32_4, view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4, &
       view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4
+    procedure, public :: layout => buffer_layout
     procedure, public :: num_tensors
     procedure, public :: tensor_shape
     procedure, public :: dtype => buffer_dtype
@@ -147,6 +148,20 @@ contains
       status = c_buffer_distribute(mesh_handle(mesh), placements, c_layout, size(tensors, kind=int32), c_shapes, &
       dtype, tensors%address, self%handle)
     call conclude('buffer%distribute', status, ierr, text)
+  end subroutine
+
+  !! The buffer's layout, to be destroyed by the caller; it outlives the buffer. Overwrites the handle. Local.
+  subroutine buffer_layout(self, layout, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    type(ostraka_layout_t), intent(out) :: layout
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(int32) :: status
+
+    handle = c_null_ptr
+    status = c_buffer_layout(self%handle, handle)
+    call adopt_layout(layout, handle)
+    call conclude('buffer%layout', status, ierr)
   end subroutine
 
   !! Number of tensors.

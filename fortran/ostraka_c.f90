@@ -213,6 +213,11 @@ module ostraka_c
       type(c_ptr), value :: buffer
       integer(c_int32_t), intent(inout) :: dims
     end function
+    integer(c_int32_t) function c_buffer_layout(buffer, layout) bind(c, name='ostraka_buffer_layout')
+      import
+      type(c_ptr), value :: buffer
+      type(c_ptr), intent(inout) :: layout
+    end function
     integer(c_int32_t) function c_buffer_num_tensors(buffer, num_tensors) bind(c, name='ostraka_buffer_num_tensors')
       import
       type(c_ptr), value :: buffer

@@ -11,7 +11,7 @@ module ostraka_layout
   implicit none
   private
   public :: ostraka_layout_t, ostraka_plan_owners
-  public :: layout_handle
+  public :: adopt_layout, layout_handle
 
   !! Where tensors stand in one flat buffer and how it is cut into segments, one per rank. Local, needs neither MPI nor
   !! ostraka_initialize; all numbers are elements. Tensors count from 1; segments are ranks and count from 0, as do
@@ -370,6 +370,14 @@ contains
 
     text = decimal(int(number, int64)) // ' ' // things
   end function
+
+  !! Takes a handle that C made, for the other modules of this library.
+  subroutine adopt_layout(layout, handle)
+    class(ostraka_layout_t), intent(out) :: layout
+    type(c_ptr), intent(in) :: handle
+
+    layout%handle = handle
+  end subroutine
 
   !! The C handle, for the other modules of this library.
   pure type(c_ptr) function layout_handle(layout)

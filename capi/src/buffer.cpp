@@ -165,6 +165,13 @@ ostraka_status_t ostraka_buffer_mesh_dims(ostraka_buffer_t buffer, int32_t* dims
   return wall(__func__, [&] { output(dims, "dims") = get(buffer)->buffer.mesh()->dims(); });
 }
 
+ostraka_status_t ostraka_buffer_layout(ostraka_buffer_t buffer, ostraka_layout_t* layout) {
+  return wall(__func__, [&] {
+    ostraka_layout_t& result = output(layout, "layout");
+    result = make_layout(get(buffer)->buffer.layout());
+  });
+}
+
 ostraka_status_t ostraka_buffer_num_tensors(ostraka_buffer_t buffer, int32_t* num_tensors) {
   return wall(__func__, [&] { output(num_tensors, "num_tensors") = get(buffer)->buffer.layout()->num_tensors(); });
 }

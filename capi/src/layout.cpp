@@ -8,12 +8,16 @@
 using namespace ostraka;
 using namespace ostraka::capi;
 
+ostraka_layout_t ostraka::capi::make_layout(buffer::LayoutPtr layout) {
+  const layout::LayoutReport report = layout::report(*layout);
+  return make_handle<ostraka_layout_t>(std::make_shared<LayoutObject>(
+      LayoutObject{std::move(layout), layout::to_text(report), layout::to_json(report)}));
+}
+
 namespace {
 
 ostraka_layout_t make_layout(layout::GlobalLayout layout) {
-  const layout::LayoutReport report = layout::report(layout);
-  return make_handle<ostraka_layout_t>(std::make_shared<LayoutObject>(LayoutObject{
-      std::make_shared<layout::GlobalLayout>(std::move(layout)), layout::to_text(report), layout::to_json(report)}));
+  return ostraka::capi::make_layout(std::make_shared<layout::GlobalLayout>(std::move(layout)));
 }
 
 const layout::GlobalLayout& layout_of(ostraka_layout_t handle) { return *get(handle)->layout; }

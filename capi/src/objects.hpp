@@ -153,6 +153,9 @@ inline void from_boxes(const std::vector<layout::Box>& boxes, std::int32_t max_b
   }
 }
 
+/// With its report, as texts.
+ostraka_layout_t make_layout(buffer::LayoutPtr layout);
+
 inline ostraka_buffer_t make_buffer(buffer::DBuffer buffer) {
   return make_handle<ostraka_buffer_t>(std::make_shared<BufferObject>(BufferObject{std::move(buffer)}));
 }

@@ -90,6 +90,8 @@ static_assert(offsetof(ostraka_group_options_t, struct_size) == 0 && offsetof(os
                   offsetof(ostraka_group_options_t, learning_rate_factor) == 16 &&
                   offsetof(ostraka_group_options_t, weight_decay) == 24,
               "group options");
+static_assert(OSTRAKA_GROUP_OPTIONS_VERSION == 1, "versions");
+static_assert(OSTRAKA_AHEAD_NONE == 0 && OSTRAKA_AHEAD_FORWARD == 1 && OSTRAKA_AHEAD_BACKWARD == 2, "ahead");
 static_assert(OSTRAKA_NORM_L1 == 1 && OSTRAKA_NORM_L2 == 2 && OSTRAKA_NORM_MAX == 3, "norms");
 static_assert(sizeof(ostraka_memory_report_t) == 72, "memory report");
 static_assert(offsetof(ostraka_memory_report_t, struct_size) == 0 && offsetof(ostraka_memory_report_t, version) == 8 &&

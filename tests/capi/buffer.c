@@ -96,7 +96,21 @@ static void pieces_and_queries(ostraka_mesh_t mesh) {
   CHECK_INT(number, OSTRAKA_F64);
   CHECK_OK(ostraka_buffer_mesh_dims(buffer, &number));
   CHECK_INT(number, 1);
+  /* The layout outlives the buffer. */
+  ostraka_layout_t layout = NULL;
+  int64_t hash = 0, same = 0, size = 0;
+  CHECK_OK(ostraka_buffer_layout(buffer, &layout));
+  CHECK_OK(ostraka_layout_hash(layout, &hash));
+  CHECK_OK(ostraka_layout_num_tensors(layout, &number));
+  CHECK_INT(number, 2);
+  ostraka_buffer_t alike = NULL;
+  CHECK_OK(ostraka_buffer_create(mesh, &shard, layout, OSTRAKA_F32, &alike));
+  CHECK_OK(ostraka_buffer_destroy(&alike));
   check_and_destroy(&buffer, 1, 0);
+  CHECK_OK(ostraka_layout_hash(layout, &same));
+  CHECK_OK(ostraka_layout_size(layout, &size));
+  CHECK(same == hash && size >= 22);
+  CHECK_OK(ostraka_layout_destroy(&layout));
 }
 
 static void create_and_fill(ostraka_mesh_t mesh, ostraka_layout_t layout) {

@@ -241,6 +241,7 @@ static void null_results(void) {
   NULL_REFUSED(ostraka_buffer_tensor_range(buffer, 0, NULL, &count, &offset), "data");
   NULL_REFUSED(ostraka_buffer_tensor_range(buffer, 0, &data, NULL, &offset), "count");
   NULL_REFUSED(ostraka_buffer_tensor_range(buffer, 0, &data, &count, NULL), "offset");
+  NULL_REFUSED(ostraka_buffer_layout(buffer, NULL), "layout");
   NULL_REFUSED(ostraka_buffer_num_tensors(buffer, NULL), "num_tensors");
   NULL_REFUSED(ostraka_buffer_tensor_shape(buffer, 0, NULL, &count), "ndim");
   NULL_REFUSED(ostraka_buffer_dtype(buffer, NULL), "dtype");

@@ -291,7 +291,7 @@ static void without_hdf5(ostraka_mesh_t mesh) {
   ostraka_ddp_t ddp = make_ddp(mesh, &config);
   net_t net = make_net(MPI_COMM_WORLD, OSTRAKA_ZERO_3, 0);
   ostraka_async_save_t save = NULL;
-  const char *path = in_folder("none.h5"), *option = "OSTRAKA_CHECKPOINT=ON";
+  const char *path = in_folder("none.h5"), *option = "OSTRAKA_ENABLE_HDF5=ON";
   CHECK_FAILS(ostraka_save(path, net.context, net.adamw, NULL, NULL), OSTRAKA_NOT_SUPPORTED, option);
   CHECK_FAILS(ostraka_save_ddp(path, ddp, NULL, NULL, NULL), OSTRAKA_NOT_SUPPORTED, option);
   CHECK_FAILS(ostraka_load(path, net.context, net.adamw, NULL, NULL), OSTRAKA_NOT_SUPPORTED, option);

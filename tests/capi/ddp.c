@@ -164,7 +164,8 @@ static void gathers(ostraka_mesh_t mesh) {
   CHECK_OK(ostraka_ddp_free_overlap_buffers(ddp));
   CHECK_OK(ostraka_ddp_start_param_sync(ddp, 1, 1));
   CHECK_OK(ostraka_ddp_reset_param_sync_dispatch_state(ddp));
-  CHECK_FAILS(ostraka_ddp_set_parameter(ddp, "a.weight", OSTRAKA_F64, w[0], 12), OSTRAKA_INVALID_STATE, "stale");
+  if (check_ranks > 1)
+    CHECK_FAILS(ostraka_ddp_set_parameter(ddp, "a.weight", OSTRAKA_F64, w[0], 12), OSTRAKA_INVALID_STATE, "stale");
   CHECK_OK(ostraka_ddp_start_param_sync(ddp, 1, 0));
   ddp_check_weights(ddp, w);
   CHECK_OK(ostraka_optimizer_destroy(&optimizer));

@@ -207,8 +207,8 @@ static void told_to_all(ostraka_mesh_t mesh) {
   else
     contribute_all(&n);
   expect_finish_fails(&n, OSTRAKA_USER_FAILURE, "the caller reported a failure");
-  for (int p = B_SCALE; p >= 0; --p) /* one rank leaves two out */
-    if (p != FIXED && (check_rank != last || (p != B_WEIGHT && p != A_BIAS)))
+  for (int p = B_SCALE; p >= 0; --p) /* one rank leaves one out */
+    if (p != FIXED && (check_rank != last || p != B_WEIGHT))
       contribute(&n, 0, p);
   expect_finish_fails(&n, OSTRAKA_INVALID_STATE, "no gradient was contributed for 'b.weight'");
   contribute(&n, 0, B_SCALE);

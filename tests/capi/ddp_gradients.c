@@ -119,6 +119,39 @@ static void buckets(ostraka_mesh_t mesh) {
   CHECK_INT(gradient_bytes(mesh, &config), 65536 * 8 * (check_ranks == 3 ? 3 : 1));
 }
 
+/* A weight that is cut over the ranks: where the parts begin. A shared embedding has a bucket of its own. */
+static void parts(ostraka_mesh_t mesh) {
+  enum { SIZE = 1000 };
+  const ostraka_shape_t shape = VECTOR(SIZE);
+  ostraka_ddp_config_t config;
+  ostraka_memory_report_t report;
+  ostraka_ddp_t ddp = NULL;
+  CHECK_OK(ostraka_ddp_config_init(&config));
+  CHECK_OK(ostraka_memory_report_init(&report));
+  config.sharded_optimizer = 1;
+  CHECK_OK(ostraka_ddp_create(mesh, &config, NULL, &ddp));
+  CHECK_OK(ostraka_ddp_add_parameter(ddp, "embedding", ddp_shape(0), OSTRAKA_F64, OSTRAKA_DDP_SHARED_EMBEDDING));
+  CHECK_OK(ostraka_ddp_add_parameter(ddp, "w", shape, OSTRAKA_F64, 0));
+  CHECK_OK(ostraka_ddp_finalize(ddp));
+  CHECK_OK(ostraka_ddp_set_uses(ddp, "embedding", 0));
+  CHECK_OK(ostraka_ddp_memory(ddp, &report));
+  CHECK_INT(report.gradients, check_ranks == 3 ? (384 + 1152) * 8 : (128 + 1024) * 8);
+  void* data = NULL;
+  const void* reduced = NULL;
+  int64_t count = 0, offset = -1;
+  double beta = 0;
+  if (CHECK_OK(ostraka_ddp_gradient(ddp, "w", OSTRAKA_F64, &data, &count, &beta)))
+    for (int k = 0; k < count; ++k)
+      ((double*)data)[k] = k;
+  CHECK_OK(ostraka_ddp_gradient_ready(ddp, "w"));
+  CHECK_OK(ostraka_ddp_finish_grad_sync(ddp, 0));
+  if (CHECK_OK(ostraka_ddp_main_gradient(ddp, "w", OSTRAKA_F64, &reduced, &count, &offset)))
+    for (int k = 0; k < count; ++k)
+      CHECK_NEAR(((const double*)reduced)[k], (double)(offset + k), 1e-9);
+  CHECK_INT(offset, check_rank * (check_ranks == 3 ? 384 : 1024 / check_ranks));
+  CHECK_OK(ostraka_ddp_destroy(&ddp));
+}
+
 /* Every parameter is whole on one rank; main weights are f64; two contributions; nobody says ready. */
 static void other_options(ostraka_mesh_t mesh) {
   ostraka_ddp_config_t config;
@@ -247,6 +280,7 @@ void ddp_gradient_suite(void) {
   whole_gradients(mesh);
   counts_and_buffers(mesh);
   buckets(mesh);
+  parts(mesh);
   other_options(mesh);
   types(mesh);
   experts(mesh);

@@ -150,6 +150,9 @@ static void buffer_functions(void) {
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_local(handle, &data, &n, &m));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_tensor_view(handle, 0, &data, &n, &m));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_tensor_range(handle, 0, &data, &n, &m));
+  ostraka_layout_t layout = NULL;
+  REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_layout(handle, &layout));
+  CHECK(layout == NULL);
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_num_tensors(handle, &k));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_tensor_shape(handle, 0, &k, NULL));
   REFUSES(BUFFER, ostraka_buffer_t, ostraka_buffer_dtype(handle, &k));

@@ -7,7 +7,7 @@ namespace ostraka::checkpoint {
 namespace {
 
 TEST(Absent, NamesTheOption) {
-  test::expect_error(Status::NOT_SUPPORTED, [] { read_contents("a.h5"); }, {"'a.h5'", "OSTRAKA_CHECKPOINT"});
+  test::expect_error(Status::NOT_SUPPORTED, [] { read_contents("a.h5"); }, {"'a.h5'", "OSTRAKA_ENABLE_HDF5"});
 }
 
 } // namespace

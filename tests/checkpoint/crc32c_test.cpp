@@ -51,8 +51,8 @@ TEST(Crc32c, EveryLengthAndAlignment) {
     }
 }
 
-TEST(Crc32c, LongInputs) { // around the three streams of the fast path
-  for (const std::size_t count : {12287u, 12288u, 12289u, 24576u, 40000u}) {
+TEST(Crc32c, LongInputs) { // around the widths of the fast paths
+  for (const std::size_t count : {511u, 512u, 513u, 767u, 768u, 769u, 1025u, 12287u, 12288u, 12289u, 24576u, 40000u}) {
     const auto bytes = random_bytes(count, 2);
     EXPECT_EQ(crc32c(bytes.data(), count), slow(bytes)) << count;
     EXPECT_EQ(crc32c_portable(0, bytes.data(), count), slow(bytes)) << count;

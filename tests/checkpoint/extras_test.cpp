@@ -55,6 +55,16 @@ TEST(Extras, Access) {
   expect_error(Status::TYPE_MISMATCH, [&] { user.i64("time"); }, {"'time'", "i64", "f64"});
   expect_error(Status::TYPE_MISMATCH, [&] { user.text("time"); }, {"'time'", "text", "f64"});
   expect_error(Status::INVALID_ARGUMENT, [&] { user.set_f64("", 1); }, {"name"});
+  expect_error(Status::SHAPE_MISMATCH,
+               [&] {
+                 user.set({"a", DType::f64, {2}, false, std::vector<std::byte>(8)});
+               },
+               {"'a'", "(2)"});
+  expect_error(Status::TYPE_MISMATCH,
+               [&] {
+                 user.set({"a", DType::f64, {1}, true, std::vector<std::byte>(8)});
+               },
+               {"'a'", "text"});
   expect_error(Status::INVALID_ARGUMENT, [&] { user.set_text("a", std::string("b\0c", 3)); }, {"zero byte"});
 }
 

@@ -144,6 +144,17 @@ TEST(Costs, ForcedAllReduce) {
   });
 }
 
+// Gradients are reduced where they are written, weights gathered by copies.
+TEST(Costs, NothingGoesOverMpiWithinANode) {
+  const char* pieces = std::getenv("OSTRAKA_RANKS_PER_NODE");
+  if (is_mpi() || (pieces != nullptr && std::atoi(pieces) < ranks))
+    GTEST_SKIP() << "needs one node that shares memory";
+  for (const bool sharded : {false, true}) {
+    const Costs step(make_unchecked_mesh(), make_config(sharded), 3);
+    EXPECT_TRUE(step.calls.number.empty());
+  }
+}
+
 // --- when they start
 
 struct Event {

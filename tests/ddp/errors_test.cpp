@@ -159,6 +159,13 @@ TEST(Mistakes, ManyNamesAreCut) {
   }
 }
 
+TEST(Mistakes, ManyMissingGradientsAreCut) {
+  Vectors v(make_mesh(), make_config(false), letters(26, 1));
+  v.contribute("c.w", 1);
+  expect_error_everywhere(Status::INVALID_STATE, [&] { v.ddp->finish_grad_sync(); },
+                          {"for 'a.w', 'b.w', 'd.w'", "'u.w' and 5 more ("});
+}
+
 // --- failures of one rank
 
 TEST(FailStep, IsToldToAll) {

@@ -5,22 +5,6 @@
 namespace ostraka::ddp::test {
 namespace {
 
-/// Those of the ranks that have the experts of this one: `sharers` of them, every (ranks / sharers)-th.
-struct Experts {
-  explicit Experts(int sharers) : kinds(ranks / sharers) {
-    MPI_Comm group = MPI_COMM_NULL;
-    MPI_Comm_split(MPI_COMM_WORLD, rank % kinds, rank, &group);
-    mesh = mesh::DeviceMesh::create(group, {sharers});
-    MPI_Comm_free(&group);
-    for (int r = rank % kinds; r < ranks; r += kinds)
-      sum += std::ldexp(1, r);
-  }
-
-  int kinds;
-  buffer::MeshPtr mesh;
-  double sum = 0; ///< of 2^r over them
-};
-
 /// Calls body(mesh, experts) for every number of ranks that may share experts.
 template <class Body>
 void for_all_experts(Body&& body) {
@@ -56,6 +40,31 @@ TEST(Experts, SumsOverExactlyTheirRanks) {
         }
       }
     });
+  });
+}
+
+// Their own mesh may have replicas and shards, too.
+TEST(Experts, OnAPlane) {
+  if (ranks % 4 != 0)
+    GTEST_SKIP() << "needs experts of two by two ranks";
+  const auto plane = make_plane();
+  const Experts experts(4);
+  const auto expert_plane = [] {
+    MPI_Comm group = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % (ranks / 4), rank, &group);
+    auto mesh = mesh::DeviceMesh::create(group, {2, 2});
+    MPI_Comm_free(&group);
+    return mesh;
+  }();
+  for_all_configs([&](const Config& config) {
+    Vectors v(plane, config, {vector_of("a.w", 30), expert(vector_of("b.w", 30))}, expert_plane);
+    for (int step = 0; step < 2; ++step) {
+      v.ddp->zero_grad_buffer();
+      v.backward(std::ldexp(ranks, rank));
+      v.ddp->finish_grad_sync(step == 1);
+      v.expect_gradient("a.w", std::ldexp(1, ranks) - 1);
+      v.expect_gradient("b.w", experts.sum, config.sharded_optimizer ? ranks / 2 : ranks);
+    }
   });
 }
 

@@ -116,6 +116,23 @@ TEST(Memory, EverythingIsGivenBack) {
   EXPECT_EQ(in_use(*mesh->arena()), before);
 }
 
+// On all ranks; nobody finishes them.
+TEST(Memory, ReductionsInFlightAreWaitedFor) {
+  const auto mesh = make_mesh();
+  for_all_configs([&](const Config& config) {
+    ArenaPtr arena;
+    {
+      Lowered v(mesh, config);
+      v.step();
+      v.ddp->zero_grad_buffer();
+      v.backward(1);
+      v.ddp->start_grad_sync();
+      arena = arena_of(*v.ddp);
+    }
+    EXPECT_EQ(in_use(*arena), 0);
+  });
+}
+
 TEST(Memory, ExpertsAreCounted) {
   const auto mesh = make_mesh(), alone = mesh::DeviceMesh::create(MPI_COMM_SELF, {1});
   Vectors v(mesh, make_config(false), {vector_of("a.w", 1000), expert(vector_of("b.w", 5000))}, alone);

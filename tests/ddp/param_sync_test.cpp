@@ -76,6 +76,31 @@ TEST(ParamSync, EveryRankReadsWhatItNeeds) {
   }
 }
 
+// Between steps one rank asks for weights that the others only gather because they call something collective.
+TEST(ParamSync, CollectiveCallsHelpAWaitingRank) {
+  Stale v(make_mesh());
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"offload_grad_buffers", [&] { v.ddp->offload_grad_buffers(); }},
+      {"restore_grad_buffers", [&] { v.ddp->restore_grad_buffers(); }},
+      {"broadcast_params", [&] { v.ddp->broadcast_params(); }},
+      {"start_param_sync", [&] { v.ddp->start_param_sync(true); }},
+      {"start_grad_sync", [&] { v.ddp->start_grad_sync(); }},
+      {"finish_grad_sync", [&] { v.ddp->finish_grad_sync(); }}};
+  for (const auto& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    v.ddp->start_param_sync(true);
+    v.ddp->reset_param_sync_dispatch_state();
+    if (name == std::string("start_grad_sync")) {
+      v.ddp->zero_grad_buffer();
+      v.backward(1);
+    }
+    if (rank == 0)
+      v.expect_current("h.w");
+    call();
+    v.expect_all_current();
+  }
+}
+
 TEST(ParamSync, ModulesAreNamedByTheirParameters) {
   Lowered v(make_mesh(), make_config(true),
             {vector_of("root", 30), vector_of("net.block.w", 30), vector_of("net.block.deep.w", 30),
@@ -213,8 +238,8 @@ TEST(ParamSync, FreeWaits) {
     v.ddp->free_overlap_buffers(); // nothing is in flight
     v.ddp->start_param_sync();
     v.ddp->free_overlap_buffers();
-    v.ddp->disable_forward_pre_hook(false);
-    v.expect_all_current(); // had it not waited, hooks would have to
+    EXPECT_NO_THROW(v.ddp->reset_param_sync_dispatch_state()) << "in flight";
+    v.expect_all_current();
     v.step();
     v.ddp->start_param_sync();
     v.expect_all_current();
@@ -241,6 +266,7 @@ TEST(Callback, PublishesOnDemand) {
   Stale v;
   const auto a = v.ddp->ready_callback("a.w"), b = v.ddp->ready_callback("b.w"), d = v.ddp->ready_callback("d.w");
   const auto* weight = static_cast<const double*>(v.ddp->parameter("a.w", DType::f64)); // published from here on
+  const auto* of_d = static_cast<const double*>(v.ddp->parameter("d.w", DType::f64));
   v.step();
   mpi_calls = {};
   a(); // starts a gather
@@ -251,7 +277,7 @@ TEST(Callback, PublishesOnDemand) {
   v.expect_gathers(1, "of a again, and of b");
   v.ddp->start_param_sync();
   d(); // is in flight
-  v.ddp->disable_forward_pre_hook(false);
+  EXPECT_EQ(of_d[29], 4.0 - v.steps);
   v.expect_all_current();
   v.expect_gathers(buckets, "of all");
 }
@@ -293,124 +319,6 @@ TEST(Callback, DoesNothingForFrozenParameters) {
   EXPECT_TRUE(mpi_calls.number.empty());
   v.expect_all_current();
   expect_error(Status::INVALID_ARGUMENT, [&] { v.ddp->ready_callback("b.w"); }, {"ready_callback", "'b.w'", "'a.w'"});
-}
-
-// --- weights of all ranks
-
-TEST(Weights, DifferentOnesAreFoundInTheFirstStep) {
-  const auto mesh = make_mesh();
-  if (ranks == 1)
-    GTEST_SKIP() << "needs two ranks";
-  for_all_configs([&](const Config& config) {
-    Lowered v(mesh, config);
-    if (rank == ranks - 1)
-      v.set("b.w", 77);
-    v.backward(1);
-    expect_error_everywhere(Status::RANKS_DISAGREE, [&] { v.ddp->finish_grad_sync(); },
-                            {"different weights", ": 'b.w'", "broadcast_params"});
-    v.ddp->broadcast_params();
-    for (int step = 0; step < 2; ++step)
-      v.step();
-    v.expect_all_current();
-  });
-}
-
-TEST(Weights, DifferentFrozenOnesAreFound) {
-  if (ranks == 1)
-    GTEST_SKIP() << "needs two ranks";
-  Lowered v(make_mesh(), make_config(false), {vector_of("a.w", 3), frozen(vector_of("a.fixed", 3, DType::f32))});
-  if (rank == 0)
-    v.set("a.fixed", 7);
-  v.backward(1);
-  expect_error_everywhere(Status::RANKS_DISAGREE, [&] { v.ddp->finish_grad_sync(); }, {"'a.fixed'"});
-  v.ddp->broadcast_params();
-  v.step();
-  v.expect_weight("a.fixed", 7);
-}
-
-// One rank has started reductions when the others start to compare.
-TEST(Weights, AreComparedWhereARankIsLate) {
-  const auto mesh = make_mesh();
-  for (const bool sharded : {false, true}) {
-    Vectors v(mesh, make_config(sharded), letters(6));
-    for (const char* name : {"f.w", "e.w", "d.w", "c.w", "b.w", "a.w"})
-      if (rank != ranks - 1 || std::string(name) != "c.w")
-        v.contribute(name, 1);
-    expect_error_everywhere(Status::INVALID_STATE, [&] { v.ddp->finish_grad_sync(); }, {"'c.w'"});
-    v.expect_usable("a late rank");
-  }
-}
-
-TEST(Weights, BroadcastReachesMainWeights) {
-  const auto mesh = make_mesh();
-  for_all_configs([&](const Config& config) {
-    Lowered v(mesh, config,
-              {vector_of("a.w", 70, DType::bf16), vector_of("b.w", 70, DType::f32),
-               frozen(vector_of("b.fixed", 9, DType::bf16))});
-    v.step();
-    v.ddp->start_param_sync(true);
-    for (const ParameterSpec& spec : v.specs())
-      v.set(spec.name, 100 + rank + 1.0 / 256); // bf16 keeps 100
-    v.ddp->broadcast_params();
-    v.expect_weight("a.w", 100);
-    v.expect_weight("b.w", 100 + 1.0 / 256);
-    v.expect_weight("b.fixed", 100);
-    for (int step = 0; step < 3; ++step)
-      v.step();
-    v.expect_weight("a.w", 97);
-    v.expect_weight("b.w", 97 + 1.0 / 256);
-  });
-}
-
-// After a step, without anybody having asked for weights.
-TEST(Weights, BroadcastOfStaleOnes) {
-  Stale v(make_mesh());
-  v.ddp->broadcast_params();
-  v.expect_all_current();
-}
-
-TEST(Weights, BroadcastIsRefusedOnAllRanksInFlight) {
-  const auto mesh = make_mesh();
-  for (const bool sharded : {false, true}) {
-    Vectors v(mesh, make_config(sharded), letters(4));
-    if (rank == 0)
-      v.backward(1);
-    expect_error_everywhere(Status::INVALID_STATE, [&] { v.ddp->broadcast_params(); },
-                            {"rank 0", "broadcast_params", "finish_grad_sync"});
-    expect_error_everywhere(Status::INVALID_STATE, [&] { v.ddp->offload_grad_buffers(); },
-                            {"rank 0", "offload_grad_buffers", "finish_grad_sync"});
-    if (rank != 0)
-      v.backward(1);
-    v.ddp->finish_grad_sync();
-    v.expect_gradients(1);
-    v.ddp->broadcast_params();
-  }
-}
-
-// A caller that updates weights itself, on all ranks alike.
-TEST(Weights, CallersMayUpdateThem) {
-  Vectors v(make_mesh(), make_config(false), letters(3));
-  for (int step = 0; step < 2; ++step) {
-    v.ddp->zero_grad_buffer();
-    v.backward(rank + 1);
-    v.ddp->finish_grad_sync();
-    for (const ParameterSpec& spec : v.specs()) {
-      auto* weight = static_cast<double*>(v.ddp->parameter(spec.name, DType::f64));
-      const auto* gradient = static_cast<const double*>(v.ddp->main_gradient(spec.name, DType::f64).data);
-      for (int k = 0; k < 30; ++k)
-        weight[k] -= gradient[k];
-    }
-  }
-  v.expect_weight("c.w", 3 - 2 * sum_of_ranks() / ranks);
-}
-
-TEST(Weights, StatesOutliveTheirOwnerAndRefuse) {
-  const auto mesh = make_mesh();
-  auto v = std::make_unique<Lowered>(mesh, make_config(true));
-  v->step();
-  const auto optimizer = std::move(v->optimizer);
-  v.reset();
-  expect_error(Status::INVALID_STATE, [&] { optimizer->step(); }, {"destroyed"});
 }
 
 } // namespace

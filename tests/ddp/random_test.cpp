@@ -41,6 +41,14 @@ Config draw_config(Dice& dice) {
   return config;
 }
 
+/// How many ranks have the same experts.
+int draw_sharers(Dice& dice) {
+  int sharers = 1 + dice.below(ranks);
+  while (ranks % sharers != 0)
+    --sharers;
+  return sharers;
+}
+
 std::vector<ParameterSpec> draw_specs(Dice& dice) {
   constexpr DType types[] = {DType::f64, DType::f32, DType::bf16};
   std::vector<ParameterSpec> specs;
@@ -50,6 +58,7 @@ std::vector<ParameterSpec> draw_specs(Dice& dice) {
                               types[dice.below(kinds)]));
     specs.back().trainable = !dice.once_in(6);
     specs.back().shared_embedding = dice.once_in(8);
+    specs.back().expert = dice.once_in(4);
   }
   return specs;
 }
@@ -59,7 +68,8 @@ class Steps {
 public:
   Steps(std::uint64_t seed, int number, const buffer::MeshPtr& line, const buffer::MeshPtr& plane)
       : dice_(seed + number), own_dice_(seed + number + 1000 * (rank + 1)), config_(draw_config(dice_)),
-        vectors_(dice_.once_in(2) ? line : plane, config_, draw_specs(dice_)),
+        experts_(draw_sharers(dice_)),
+        vectors_(dice_.once_in(2) ? line : plane, config_, draw_specs(dice_), experts_.mesh),
         optimizer_(optim::make_sgd(vectors_.ddp->named_states(), {.learning_rate = 1})) {
     for (int p = 0; p < count(); ++p) {
       weights_.push_back(constant(size(p), p + 1));
@@ -115,7 +125,8 @@ private:
         const int uses = dice_.once_in(3) ? dice_.below(3) : 1;
         for (int u = 0; u < uses && spec(p).trainable; ++u) {
           const int coefficient = dice_.below(3);
-          coefficients_[p] += coefficient;
+          if (!spec(p).expert || experts_.includes(r))
+            coefficients_[p] += coefficient;
           if (r == rank)
             contributions.emplace_back(p, coefficient);
         }
@@ -198,6 +209,7 @@ private:
 
   Dice dice_, own_dice_;
   Config config_;
+  Experts experts_;
   Vectors vectors_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<std::vector<double>> weights_; ///< main weights, exact

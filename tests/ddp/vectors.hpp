@@ -22,6 +22,24 @@ inline ParameterSpec expert(ParameterSpec spec) {
   return spec;
 }
 
+/// Those of the ranks that have the experts of this one: `sharers` of them, every (ranks / sharers)-th.
+struct Experts {
+  explicit Experts(int sharers) : kinds(ranks / sharers) {
+    MPI_Comm group = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % kinds, rank, &group);
+    mesh = mesh::DeviceMesh::create(group, {sharers});
+    MPI_Comm_free(&group);
+    for (int r = rank % kinds; r < ranks; r += kinds)
+      sum += std::ldexp(1, r);
+  }
+
+  bool includes(int other) const { return other % kinds == rank % kinds; }
+
+  int kinds;
+  buffer::MeshPtr mesh;
+  double sum = 0; ///< of 2^r over them
+};
+
 /// "a.w", "b.w", ... of 30 f64 each: with make_config, buckets of two.
 inline std::vector<ParameterSpec> letters(int count, std::int64_t size = 30) {
   std::vector<ParameterSpec> specs;

@@ -45,6 +45,7 @@ contains
 
   subroutine check_last_index()
     type(ostraka_buffer_t) :: buffer
+    type(ostraka_layout_t) :: layout
     real(real64), pointer :: rows(:,:,:), list(:), c_rows(:)
     integer(int64), allocatable :: extents(:)
     integer(int64) :: first_row, offset, c_extents(8), num_rows, row
@@ -57,6 +58,10 @@ contains
     call buffer%copy_from(1, t)
     call buffer%num_tensors(number)
     call expect(number == 1, __LINE__)
+    call buffer%layout(layout)
+    call layout%tensor_shape(1, extents)
+    call expect(all(extents == [2, 3, 5]), __LINE__)
+    call layout%destroy()
     call buffer%tensor_shape(1, extents)
     call expect(size(extents) == 3, __LINE__)
     call expect(all(extents == [2, 3, 5]), __LINE__)

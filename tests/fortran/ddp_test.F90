@@ -25,6 +25,7 @@ program ddp_test
   call check_memory()
   call check_experts()
   call check_norms()
+  call check_parts()
   call mesh%destroy()
   call finish()
 
@@ -260,6 +261,25 @@ contains
     call ddp%parameter('w', w)
     call expect(all(abs(w + [1.2d0, 1.6d0]) < 1d-5), __LINE__)
     call sgd%destroy()
+    call ddp%destroy()
+  end subroutine
+
+  !! A weight that is cut over the ranks.
+  subroutine check_parts()
+    type(ostraka_ddp_t) :: ddp
+    real(real64), pointer :: g(:), part(:)
+    integer(int64) :: offset
+
+    call ddp%create(mesh, sharded_optimizer=.true.)
+    call ddp%add_parameter('w', [1000])
+    call ddp%finalize()
+    call ddp%gradient('w', g)
+    g = g + ramp(1000)
+    call ddp%gradient_ready('w')
+    call ddp%finish_grad_sync()
+    call ddp%main_gradient('w', part, offset)
+    call compare(part, offset, ramp(1000), __LINE__)
+    call expect(my_rank == 0 .or. offset > 0, __LINE__)
     call ddp%destroy()
   end subroutine
 end program

@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-INTERFACES = ["ostraka_c.f90", "ostraka_c_layout.f90", "ostraka_c_flat_buffer.f90", "ostraka_c_fsdp.f90",
-              "ostraka_c_ddp.f90", "ostraka_c_checkpoint.f90"]
+INTERFACES = "ostraka_c*.f90"  # sorted, each uses earlier ones only
 ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
+HANDLES = set()  # of the C headers: pointers to incomplete structs
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
 
 
@@ -30,8 +30,8 @@ def c_text(headers):
 def plain_type(text):
     """One spelling for a C type: handles are void*, no const, no blanks, fixed widths by their gfortran names."""
     text = re.sub(r"\bconst\b", "", text)
-    text = re.sub(r"\bostraka_(mesh|layout|buffer|flat_buffer|fsdp_context|fsdp_module|ddp|optimizer|extras|async_save|chunks)_t\b", "void*", text)
-    text = re.sub(r"\bc_(shape|fsdp_config|ddp_config|adamw_config|sgd_config|group_options|save_options|load_options)_t\b", r"ostraka_\1_t", text)
+    text = re.sub(r"\bostraka_\w+_t\b", lambda found: "void*" if found[0] in HANDLES else found[0], text)
+    text = re.sub(r"\bc_(\w+)_t\b", r"ostraka_\1_t", text)
     text = re.sub(r"\bint64_t\b", "long", text)
     text = re.sub(r"\b(int32_t|ostraka_status_t|MPI_Fint)\b", "int", text)
     return re.sub(r"\s+", "", text)
@@ -75,11 +75,11 @@ def by_reference(source):
 def fortran_functions(compiler, fortran, folder):
     functions, problems = {}, []
     prototypes(compiler, fortran / "ostraka_types.f90", folder)
-    for file in INTERFACES:
-        references, found = by_reference((fortran / file).read_text())
+    for file in sorted(fortran.glob(INTERFACES)):
+        references, found = by_reference(file.read_text())
         problems += found
         for result, name, args in re.findall(r"^([\w ]+?[ *]+)(ostraka_\w+) \((.*?)\);",
-                                             prototypes(compiler, fortran / file, folder), re.M):
+                                             prototypes(compiler, file, folder), re.M):
             types = arguments(args)
             for i, is_reference in enumerate(references[name][:len(types)]):
                 if is_reference and types[i] == "void*":
@@ -117,6 +117,7 @@ def differences(what, in_c, in_fortran):
 def compare(headers, fortran, compiler):
     """All differences, as lines of text, and how much was compared."""
     text = c_text(headers)
+    HANDLES.update(re.findall(r"typedef struct \w+\* (ostraka_\w+_t);", text))
     with tempfile.TemporaryDirectory() as folder:
         functions, problems = fortran_functions(compiler, fortran, folder)
         types = structs(prototypes(compiler, fortran / "ostraka_types.f90", folder))

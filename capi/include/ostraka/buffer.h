@@ -107,6 +107,9 @@ ostraka_status_t ostraka_buffer_tensor_range(ostraka_buffer_t buffer, int32_t in
 /* Number of axes of the buffer's mesh: how many placements view and redistribute read. */
 ostraka_status_t ostraka_buffer_mesh_dims(ostraka_buffer_t buffer, int32_t* dims);
 
+/* A handle of the buffer's layout, to be destroyed by the caller; it outlives the buffer. Local. */
+ostraka_status_t ostraka_buffer_layout(ostraka_buffer_t buffer, ostraka_layout_t* layout);
+
 ostraka_status_t ostraka_buffer_num_tensors(ostraka_buffer_t buffer, int32_t* num_tensors);
 
 /* Number of dimensions and extents of the whole tensor `index`; `extents` has room for 8, or is NULL. */

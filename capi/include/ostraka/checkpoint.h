@@ -5,7 +5,7 @@
  * loaded with any number of ranks, recipe, layout and floating type, and any HDF5 program reads it.
  *
  * `optimizer` and `extras` may be NULL: none. Everything is collective over the mesh unless it says otherwise; every
- * rank returns the same error. NOT_SUPPORTED: the library was built with OSTRAKA_CHECKPOINT=OFF. INVALID_ARGUMENT: a
+ * rank returns the same error. NOT_SUPPORTED: the library was built with OSTRAKA_ENABLE_HDF5=OFF. INVALID_ARGUMENT: a
  * ddp with experts, whose mesh has other ranks.
  */
 #ifndef OSTRAKA_CHECKPOINT_H

@@ -97,7 +97,8 @@ ostraka_status_t ostraka_ddp_parameter(ostraka_ddp_t ddp, const char* name, int3
 /* Number of dimensions and extents of a parameter; `extents` has room for 8, or is NULL. Local, after finalize. */
 ostraka_status_t ostraka_ddp_parameter_shape(ostraka_ddp_t ddp, const char* name, int32_t* ndim, int64_t* extents);
 
-/* Copies all weights, frozen ones too, from rank 0 (experts: of their mesh). Collective over the mesh. */
+/* Copies all weights, frozen ones too, from rank 0 (experts: of their mesh). Collective over the mesh. INVALID_STATE on
+ * all ranks while gradients are being reduced on one. */
 ostraka_status_t ostraka_ddp_broadcast_params(ostraka_ddp_t ddp);
 
 /* --- gradients */
@@ -145,7 +146,7 @@ ostraka_status_t ostraka_ddp_fail_step(ostraka_ddp_t ddp, const char* message);
  * INVALID_STATE while gradients are being reduced. */
 ostraka_status_t ostraka_ddp_zero_grad_buffer(ostraka_ddp_t ddp);
 
-/* Multiplies all gradients, reduced or not. Local. INVALID_STATE while gradients are being reduced. */
+/* Multiplies all gradients, reduced or not, by a finite number. Local. INVALID_STATE while they are being reduced. */
 ostraka_status_t ostraka_ddp_scale_gradients(ostraka_ddp_t ddp, double factor);
 
 /* This rank's elements of the reduced gradient (all of it, or with a sharded optimizer a part): address, count, offset

@@ -5,6 +5,7 @@
 #include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/buffer/plan.hpp>
 #include <ostraka/buffer/transfer_plan.hpp>
+#include <ostraka/comm/running.hpp>
 
 #include <optional>
 #include <utility>
@@ -121,6 +122,7 @@ void carry_out(const RedistributeSteps& steps, const DBuffer& from, const DBuffe
   const bool is_in_place = shares_memory_in_place(from, to);
   if (steps.empty())
     return queue_copy(from, to, stream);
+  comm::require_running("redistribute");
   const Agreement common(from, to);
   std::optional<memory::Scratch::Use> use;
   // Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may
@@ -181,6 +183,7 @@ void transfer(const DBuffer& from, const DBuffer& to, runtime::Stream& stream, c
   const Side target{*to.layout(), to.placements(), to.mesh()->position().sizes};
   const Agreement common(from, to);
   TransferPlan plan = plan_transfers(source, target, all.rank());
+  comm::require_running("transfer");
   all.exchange(stream, operand(from), std::move(plan.sends), operand(to), std::move(plan.receives), from.dtype(),
                common.value, common.name);
 }

@@ -4,6 +4,7 @@
 #include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/flat_buffer.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
+#include <ostraka/comm/running.hpp>
 
 #include <utility>
 
@@ -61,11 +62,13 @@ std::int64_t FlatBuffer::agreement() const {
 }
 
 void FlatBuffer::reduce_scatter() {
+  comm::require_running("flat buffer: reduce_scatter");
   mesh_->communicators().reduce[axis_]->reduce_scatter(*runtime::make_host_compute_stream(), whole(), shard(), pieces_,
                                                        dtype_, layout::ReduceOp::sum, nullptr, agreement());
 }
 
 void FlatBuffer::all_gather() {
+  comm::require_running("flat buffer: all_gather");
   mesh_->communicators().gather[axis_]->allgather(*runtime::make_host_compute_stream(), shard(), whole(), pieces_,
                                                   dtype_, nullptr, agreement());
 }

@@ -36,7 +36,7 @@ struct SaveOptions {
 
 /// Writes main weights, their state, fields and user values. The file gets its name when it is whole; until then, and
 /// when anything fails, `path` is what it was. Every rank writes what it holds itself, replicas a part each; nothing is
-/// gathered or copied. Collective over the mesh.
+/// gathered or copied. Collective over the mesh; a rank waits at most OSTRAKA_TIMEOUT_S for the writing of the others.
 /// INVALID_STATE while an asynchronous save is in flight and between a fused update and its step; INVALID_ARGUMENT for
 /// two tensors of one name; RANKS_DISAGREE naming the tensor or value that differs; INPUT_OUTPUT naming file, tensor
 /// and rank. Every rank throws the same error.

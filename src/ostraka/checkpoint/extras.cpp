@@ -45,6 +45,11 @@ void Extras::set_array(const std::string& name, DType dtype, layout::Shape shape
 void Extras::set(Value value) {
   expect(!value.name.empty() && value.name.find('\0') == std::string::npos, Status::INVALID_ARGUMENT, "user value '",
          value.name, "': expected a name without zero bytes");
+  const auto bytes = static_cast<std::int64_t>(value.bytes.size());
+  expect(bytes == layout::numel(value.shape) * size_of(value.dtype), Status::SHAPE_MISMATCH, "user value '", value.name,
+         "': expected the bytes of ", layout::to_string(value.shape), " of ", name(value.dtype), ", found ", bytes);
+  expect(!value.is_text || (value.dtype == DType::u8 && value.shape.size() == 1), Status::TYPE_MISMATCH, "user value '",
+         value.name, "': expected text as one row of u8");
   const auto found =
       std::find_if(values_.begin(), values_.end(), [&](const Value& other) { return other.name == value.name; });
   if (found != values_.end())

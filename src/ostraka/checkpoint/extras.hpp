@@ -26,7 +26,7 @@ public:
   };
 
   /// Each replaces an earlier value of that name. Throw INVALID_ARGUMENT for an empty name, a name or text with a zero
-  /// byte, and a negative extent.
+  /// byte, and a negative extent; set() SHAPE_MISMATCH and TYPE_MISMATCH for bytes that are not as the rest says.
   void set_f64(const std::string& name, double value);
   void set_i64(const std::string& name, std::int64_t value);
   void set_text(const std::string& name, const std::string& text);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/comm/agreement.hpp>
+#include <ostraka/comm/running.hpp>
 #include <ostraka/comm/step_status.hpp>
 
 #include <utility>
@@ -8,6 +9,7 @@ namespace ostraka::comm {
 
 void StepStatus::require_usable() const {
   expect(is_usable(), Status::FAILED, owner_, ": it failed earlier and can only be destroyed: ", terminal_cause_);
+  require_running(owner_.c_str());
 }
 
 bool StepStatus::is_terminal(const Error& error) const {

@@ -22,7 +22,8 @@ public:
              std::function<void(const std::string&)> tell_peers = nullptr)
       : owner_(std::move(owner)), have_failed_(std::move(have_failed)), tell_peers_(std::move(tell_peers)) {}
 
-  /// Throws FAILED with the first cause once nothing but destruction is possible.
+  /// Throws FAILED with the first cause once nothing but destruction is possible, INVALID_STATE once the library or MPI
+  /// was finalised.
   void require_usable() const;
   bool is_usable() const { return terminal_cause_.empty(); }
   /// Whether nothing can be communicated any more after `error`.

@@ -121,18 +121,24 @@ bool DistributedDataParallel::is_missing(const Place& place) const {
   return uses_->expected(place.parameter) != 0 && !place.bucket->is_written(place.tensor);
 }
 
-// Names all parameters that lack contributions, in the order of registration.
+// Names the parameters that lack contributions, in the order of registration.
 void DistributedDataParallel::check_missing() {
+  constexpr int shown = 20;
+  int found = 0;
   std::string missing;
   for (const ParameterSpec& spec : specs_) {
     const Place& place = places_.at(spec.name);
     if (place.bucket == nullptr || groups_[place.group].gradients != Gradients::open || !is_missing(place))
+      continue;
+    if (++found > shown)
       continue;
     missing += (missing.empty() ? "'" : ", '") + spec.name + "'";
     const int expected = uses_->expected(place.parameter), count = uses_->count(place.parameter);
     if (count > 0)
       missing += " (" + std::to_string(count) + " of " + std::to_string(expected) + ")";
   }
+  if (found > shown)
+    missing += " and " + std::to_string(found - shown) + " more";
   if (!missing.empty())
     resources_->status->record(
         Error(Status::INVALID_STATE, "finish_grad_sync: no gradient was contributed for " + missing +

@@ -51,4 +51,11 @@ void require_initialized(const char* operation) {
          ": the library is not initialised (call ostraka_initialize, or hold a runtime::Session)");
 }
 
+void require_running(const char* operation) {
+  expect(is_initialized(), Status::INVALID_STATE, operation,
+         ": the library is not initialised any more; what is left can only be destroyed");
+  expect(!Kokkos::is_finalized(), Status::INVALID_STATE, operation,
+         ": Kokkos was finalised by the program; what is left can only be destroyed");
+}
+
 } // namespace ostraka::runtime

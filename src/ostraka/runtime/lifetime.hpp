@@ -18,6 +18,9 @@ OSTRAKA_API bool is_initialized() noexcept;
 /// Throws INVALID_STATE naming `operation` when the library is not initialised.
 OSTRAKA_API void require_initialized(const char* operation);
 
+/// Throws INVALID_STATE naming `operation` when the library or its Kokkos was finalised, or never started.
+OSTRAKA_API void require_running(const char* operation);
+
 /// initialize() and finalize() as a scope.
 class Session {
 public:

@@ -4,6 +4,11 @@
 #include <array>
 #include <cstring>
 
+#if defined(__x86_64__)
+#define OSTRAKA_CRC32C_X86
+#include <immintrin.h>
+#endif
+
 namespace ostraka::checkpoint::impl {
 
 namespace {
@@ -67,9 +72,7 @@ std::uint32_t update_portable(std::uint32_t crc, const unsigned char* at, std::s
   return crc;
 }
 
-#if defined(__x86_64__)
-#define OSTRAKA_CRC32C_X86
-
+#ifdef OSTRAKA_CRC32C_X86
 constexpr std::size_t lane = 4096; // bytes of each of three streams that hide the latency of the instruction
 constexpr std::uint32_t shift_by_lane = shift_of(lane);
 
@@ -93,6 +96,44 @@ __attribute__((target("sse4.2"))) std::uint32_t update_x86(std::uint32_t crc, co
     crc = __builtin_ia32_crc32qi(crc, *at);
   return crc;
 }
+
+// Carry-less products of whole registers: what stands `bytes` bytes ahead is carried over to the data there. In the
+// reflected order the product of 64-bit words is a bit short, hence the shift.
+constexpr long long fold_constant(std::uint64_t bytes) { return static_cast<long long>(shift_of(bytes)) << 1; }
+
+#define OSTRAKA_WIDE __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+
+OSTRAKA_WIDE inline __m512i fold(__m512i carried, __m512i constants, __m512i data) {
+  const __m512i low = _mm512_clmulepi64_epi128(carried, constants, 0x00);
+  const __m512i high = _mm512_clmulepi64_epi128(carried, constants, 0x11);
+  return _mm512_ternarylogic_epi64(low, high, data, 0x96); // the sum of all three
+}
+template <std::uint64_t bytes>
+OSTRAKA_WIDE inline __m512i constants_of() {
+  constexpr long long low = fold_constant(bytes + 4), high = fold_constant(bytes - 4);
+  return _mm512_set_epi64(high, low, high, low, high, low, high, low);
+}
+OSTRAKA_WIDE inline __m512i load(const unsigned char* at) { return _mm512_loadu_si512(at); }
+
+constexpr std::size_t register_bytes = 64, stride = 4 * register_bytes;
+
+OSTRAKA_WIDE std::uint32_t update_wide(std::uint32_t crc, const unsigned char* at, std::size_t bytes) {
+  if (bytes < 2 * stride)
+    return update_x86(crc, at, bytes);
+  const __m512i far = constants_of<stride>(), near = constants_of<register_bytes>();
+  __m512i sums[4];
+  for (std::size_t k = 0; k < 4; ++k)
+    sums[k] = load(at + k * register_bytes);
+  sums[0] = _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc))));
+  for (at += stride, bytes -= stride; bytes >= stride; at += stride, bytes -= stride)
+    for (std::size_t k = 0; k < 4; ++k)
+      sums[k] = fold(sums[k], far, load(at + k * register_bytes));
+  for (std::size_t k = 1; k < 4; ++k)
+    sums[k] = fold(sums[k - 1], near, sums[k]);
+  alignas(register_bytes) unsigned char rest[register_bytes];
+  _mm512_store_si512(rest, sums[3]);
+  return update_x86(update_x86(0, rest, register_bytes), at, bytes);
+}
 #endif
 
 } // namespace
@@ -104,6 +145,10 @@ std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t b
 std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) {
 #ifdef OSTRAKA_CRC32C_X86
   static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  static const bool is_wide = has_instruction && __builtin_cpu_supports("avx512f") &&
+                              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq");
+  if (is_wide)
+    return ~update_wide(~crc, static_cast<const unsigned char*>(data), bytes);
   if (has_instruction)
     return ~update_x86(~crc, static_cast<const unsigned char*>(data), bytes);
 #endif

@@ -9,7 +9,7 @@ namespace {
 
 [[noreturn]] void fail_absent(const std::string& path) {
   fail(Status::NOT_SUPPORTED, "checkpoint '", path,
-       "': this build has no HDF5; configure Ostraka with OSTRAKA_CHECKPOINT=ON and HDF5");
+       "': this build has no HDF5; configure Ostraka with OSTRAKA_ENABLE_HDF5=ON and HDF5");
 }
 
 } // namespace

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/base/checked.hpp>
 #include <ostraka/checkpoint/impl/crc32c.hpp>
 #include <ostraka/checkpoint/impl/format.hpp>
 #include <ostraka/checkpoint/impl/save_job.hpp>
 #include <ostraka/comm/agreement.hpp>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <new>
 #include <numeric>
 #include <random>
 
@@ -17,6 +19,7 @@ namespace ostraka::checkpoint::impl {
 namespace {
 
 constexpr std::int64_t block_bytes = 1 << 18; // copied and summed while it is in the cache
+constexpr std::int64_t huge_page = 2 << 20;
 constexpr std::size_t suffix_length = 16;
 constexpr const char* partial_mark = ".partial-";
 
@@ -97,9 +100,13 @@ void SaveJob::take_copy(const std::vector<Source>& sources) {
   copied_bytes_ = 0;
   for (const Source& source : sources)
     copied_bytes_ += source.written.size() * size_of(source.tensor.dtype);
-  copy_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(copied_bytes_)]);
+  const std::int64_t room = std::max(huge_page, round_up(copied_bytes_, huge_page, "copy of what is saved"));
+  copy_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, static_cast<std::size_t>(room))));
   expect(copy_ != nullptr, Status::OUT_OF_MEMORY, operation_, ": no room for a copy of ", copied_bytes_,
          " bytes; save synchronously, which copies nothing");
+#ifdef MADV_HUGEPAGE
+  madvise(copy_.get(), static_cast<std::size_t>(room), MADV_HUGEPAGE); // touched first while training waits
+#endif
 }
 
 std::vector<PartSum> SaveJob::take_parts(const std::vector<Source>& sources) {

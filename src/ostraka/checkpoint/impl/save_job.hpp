@@ -7,6 +7,7 @@
 #include <ostraka/checkpoint/impl/file.hpp>
 #include <ostraka/checkpoint/impl/sums.hpp>
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,7 +51,10 @@ private:
   std::vector<std::size_t> tensors_; ///< of every piece, index in contents_.tensors
   std::vector<std::int64_t> begins_; ///< of every piece, bytes behind the begin of its tensor
   std::vector<Piece> pieces_;
-  std::unique_ptr<std::byte[]> copy_;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> copy_;
   std::int64_t copied_bytes_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace ostraka::checkpoint::impl {
 
 namespace {
 
-constexpr std::int64_t block_bytes = 1 << 20;
+constexpr std::int64_t block_bytes = 1 << 18; // stays in the cache until it is summed
 
 template <class From, class To>
 To converted(From value) {

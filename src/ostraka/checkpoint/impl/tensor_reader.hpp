@@ -13,7 +13,7 @@
 namespace ostraka::checkpoint::impl {
 
 /// Reads all matches; returns the checksums of what this rank checks, with the number of the match as tensor. Local.
-/// Transient memory: 1 MiB.
+/// Transient memory: 256 KiB.
 std::vector<PartSum> read_tensors(const std::string& path, const Catalog& catalog, std::span<const Tensor> tensors,
                                   std::span<const Match> matches, bool verify);
 
