@@ -133,16 +133,25 @@ contains
     logical, intent(in) :: is_sharded
     type(ostraka_ddp_t) :: ddp
     type(ostraka_chunks_t) :: chunks
+    integer(int64), allocatable :: extents(:)
     integer :: holders(7, 11)
 
     call ddp%create(mesh, sharded_optimizer=is_sharded)
     call ddp%add_parameter('net.weight', [7, 11])
+    call ddp%add_parameter('net.first', [2, 3], trainable=.false.)
+    call ddp%add_parameter('net.second', [4], trainable=.false.)
     call ddp%finalize()
     call chunks%create(ddp)
     call mark(chunks, 'net.weight', 7, 11, holders)
     call expect(all(holders == merge(1, num_ranks, is_sharded)), __LINE__)
     call expect_one_writer(chunks, 'net.weight', 77)
     call expect_rows(chunks, 'net.weight', 7)
+    call chunks%shape('net.first', extents)
+    call expect(size(extents) == 2 .and. all(extents == [2, 3]), __LINE__)
+    call chunks%shape('net.second', extents)
+    call expect(size(extents) == 1 .and. all(extents == [4]), __LINE__)
+    call expect_one_writer(chunks, 'net.first', 6)
+    call expect_one_writer(chunks, 'net.second', 4)
     call chunks%destroy()
     call ddp%destroy()
   end subroutine

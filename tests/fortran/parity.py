@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-INTERFACES = "ostraka_c*.f90"  # sorted, each uses earlier ones only
+FIRST_INTERFACE, INTERFACES = "ostraka_c.f90", "ostraka_c_*.f90"  # sorted, each uses earlier ones only
 ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
 HANDLES = set()  # of the C headers: pointers to incomplete structs
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
@@ -75,7 +75,7 @@ def by_reference(source):
 def fortran_functions(compiler, fortran, folder):
     functions, problems = {}, []
     prototypes(compiler, fortran / "ostraka_types.f90", folder)
-    for file in sorted(fortran.glob(INTERFACES)):
+    for file in [fortran / FIRST_INTERFACE, *sorted(fortran.glob(INTERFACES))]:
         references, found = by_reference(file.read_text())
         problems += found
         for result, name, args in re.findall(r"^([\w ]+?[ *]+)(ostraka_\w+) \((.*?)\);",
