@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-INTERFACES = "ostraka_c*.f90"  # sorted, each uses earlier ones only
+INTERFACES = "ostraka_c[._]*f90"  # sorted, each uses earlier ones only
 ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
 HANDLES = set()  # of the C headers: pointers to incomplete structs
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
