@@ -21,6 +21,21 @@ if(Kokkos_ENABLE_OPENMP)
   target_link_libraries(ostraka_kokkos_link INTERFACE OpenMP::OpenMP_CXX)
 endif()
 
+# What the CUDA and NCCL sources are compiled with, and what programs with them link.
+add_library(ostraka_gpu INTERFACE)
+if(OSTRAKA_HAS_CUDA)
+  target_include_directories(ostraka_gpu SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${OSTRAKA_NCCL_INCLUDE_DIR})
+endif()
+add_library(ostraka_gpu_link INTERFACE)
+if(OSTRAKA_CUDA_DOUBLE)
+  target_link_libraries(ostraka_gpu_link INTERFACE $<TARGET_FILE:ostraka_cuda_double>)
+elseif(OSTRAKA_HAS_CUDA)
+  target_link_libraries(ostraka_gpu_link INTERFACE CUDA::cudart CUDA::cuda_driver)
+  if(OSTRAKA_HAS_NCCL)
+    target_link_libraries(ostraka_gpu_link INTERFACE ${OSTRAKA_NCCL_LIBRARY})
+  endif()
+endif()
+
 # MPI's C interface, also for C++ sources.
 add_library(ostraka_mpi_interface INTERFACE)
 target_link_libraries(ostraka_mpi_interface INTERFACE MPI::MPI_C)

@@ -33,7 +33,7 @@ struct OutOfMemory : testing::Test {
   // Storage that claims more than there is; nobody looks inside.
   DBuffer pretended(const Placements& placements, std::uintptr_t address) const {
     const std::int64_t bytes = 8 * huge->local_range(placements, mesh->position()).size();
-    auto storage = std::make_shared<memory::Storage>(reinterpret_cast<void*>(address), bytes, runtime::Device::host);
+    auto storage = std::make_shared<memory::Storage>(reinterpret_cast<void*>(address), bytes, mesh->device());
     return DBuffer::from_storage(std::move(storage), mesh, placements, huge, DType::f64);
   }
 

@@ -3,6 +3,7 @@
 // again.
 #pragma once
 
+#include "support/any_memory.hpp"
 #include "support/elements.hpp"
 #include "support/expect_error.hpp"
 #include "support/world.hpp"
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,10 @@ public:
 };
 inline testing::Environment* const checks = testing::AddGlobalTestEnvironment(new Checks);
 
-inline MeshPtr mesh_of(std::vector<int> sizes) { return mesh::DeviceMesh::create(MPI_COMM_WORLD, std::move(sizes)); }
+/// On `device`, or where OSTRAKA_DEVICE says.
+inline MeshPtr mesh_of(std::vector<int> sizes, std::optional<runtime::Device> device = {}) {
+  return mesh::DeviceMesh::create(MPI_COMM_WORLD, std::move(sizes), {}, device);
+}
 
 /// Meshes of one to three axes for this number of ranks.
 inline std::vector<std::vector<int>> all_meshes() {
@@ -117,35 +122,48 @@ inline Range range_of(const GlobalLayout& layout, const Placements& placements, 
 
 using Values = std::function<double(std::int64_t)>;
 
+// As those of support/elements.hpp, also in memory of devices.
+inline double element(const void* data, std::int64_t index, DType dtype) {
+  const std::int64_t width = width_of(dtype);
+  return ostraka::test::element(bytes_at(static_cast<const std::byte*>(data) + index * width, width).data(), 0, dtype);
+}
+inline void set_element(void* data, std::int64_t index, DType dtype, double value) {
+  std::byte bytes[8];
+  ostraka::test::set_element(bytes, 0, dtype, value);
+  write_at(static_cast<std::byte*>(data) + index * width_of(dtype), bytes, width_of(dtype));
+}
+inline std::vector<double> elements(const void* data, std::int64_t count, DType dtype) {
+  return ostraka::test::elements(bytes_at(data, count * width_of(dtype)).data(), count, dtype);
+}
+
 /// Writes value(i) into global element i and zero into padding; padding_too: value(i) everywhere.
 inline void fill(const DBuffer& buffer, const Values& value, bool padding_too = false) {
   const std::vector<bool> payload = payload_of(*buffer.layout());
+  std::vector<double> values;
   for (std::int64_t i = buffer.range().begin; i < buffer.range().end; ++i)
-    set_element(buffer.data(), i - buffer.range().begin, buffer.dtype(),
-                padding_too || payload[static_cast<std::size_t>(i)] ? value(i) : 0);
+    values.push_back(padding_too || payload[static_cast<std::size_t>(i)] ? value(i) : 0);
+  write_at(buffer.data(), encode(values, buffer.dtype()).data(), buffer.bytes());
 }
 
 /// Overwrites everything, padding too, with bytes that are NaN in floating types.
 inline void spoil(const DBuffer& buffer) {
-  if (buffer.bytes() > 0)
-    std::memset(buffer.data(), 0xff, static_cast<std::size_t>(buffer.bytes()));
+  const std::vector<std::byte> wrong(static_cast<std::size_t>(buffer.bytes()), std::byte{0xff});
+  write_at(buffer.data(), wrong.data(), buffer.bytes());
 }
 
-inline std::vector<std::byte> bytes_of(const DBuffer& buffer) {
-  const auto* begin = static_cast<const std::byte*>(buffer.data());
-  return {begin, begin + buffer.bytes()};
-}
+inline std::vector<std::byte> bytes_of(const DBuffer& buffer) { return bytes_at(buffer.data(), buffer.bytes()); }
 
 /// Expects value(i) in every element of a tensor and zero bits in padding.
 inline void expect_values(const DBuffer& buffer, const Values& value) {
   const std::vector<bool> payload = payload_of(*buffer.layout());
   const std::int64_t width = width_of(buffer.dtype());
+  const std::vector<std::byte> found = bytes_of(buffer);
   for (std::int64_t i = 0; i < buffer.numel(); ++i) {
     const std::int64_t global = buffer.range().begin + i;
     if (payload[static_cast<std::size_t>(global)]) {
-      ASSERT_EQ(element(buffer.data(), i, buffer.dtype()), value(global)) << "element " << global;
+      ASSERT_EQ(ostraka::test::element(found.data(), i, buffer.dtype()), value(global)) << "element " << global;
     } else {
-      const auto* bytes = static_cast<const std::byte*>(buffer.data()) + i * width;
+      const auto* bytes = found.data() + i * width;
       ASSERT_TRUE(std::all_of(bytes, bytes + width, [](std::byte b) { return b == std::byte{0}; }))
           << "padding " << global;
     }

@@ -19,7 +19,7 @@ TEST(Cases, OneShardedByRows) {
   MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   EXPECT_EQ(total, 5);
   for (std::int64_t i = 0; i < view.shape[0] * 10; ++i)
-    EXPECT_EQ(static_cast<float*>(view.data)[i], static_cast<float>(view.first_row * 10 + i));
+    EXPECT_EQ(element(view.data, i, DType::f32), static_cast<double>(view.first_row * 10 + i));
   const DBuffer whole = own.allgather(0);
   EXPECT_EQ(whole.tensor_view(0).shape, (Shape{5, 10}));
   EXPECT_EQ(elements(whole.tensor_view(0).data, 50, DType::f32), std::vector<double>(numbers.begin(), numbers.end()));
@@ -87,7 +87,7 @@ TEST(Cases, SevenRanksWithoutRows) {
     double largest = -std::numeric_limits<double>::infinity();
     std::int64_t count = range.count;
     for (std::int64_t i = 0; i < count; ++i)
-      largest = std::max(largest, static_cast<double*>(range.data)[i]);
+      largest = std::max(largest, element(range.data, i, DType::f64));
     EXPECT_EQ(range.data == nullptr, count == 0);
     MPI_Allreduce(MPI_IN_PLACE, &count, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     EXPECT_EQ(count, 6);
@@ -107,7 +107,7 @@ TEST(Cases, NineOuterReductionOfTheLastMicrobatch) {
   for (const std::vector<int>& sizes : two_axes()) {
     const auto mesh = mesh_of(sizes);
     const auto layout = reference_of({{2 * ranks + 1}, {3}});
-    const auto stream = runtime::make_host_compute_stream();
+    const auto stream = runtime::compute_stream(mesh->device());
     const DBuffer main(mesh, {A, S}, layout, DType::f64), gradient(mesh, {A, A}, layout, DType::f32);
     for (const int ten : {1, 10}) {
       fill(gradient, [&](std::int64_t) { return ten * (rank + 1); });
@@ -151,7 +151,7 @@ TEST(Cases, FortyFourSegmentsOfTwoAxes) {
     const int i = mesh->coordinate(0), j = mesh->coordinate(1);
     const DBuffer own(mesh, {S, S}, reference_of({{ranks}}), DType::i32);
     ASSERT_EQ(own.numel(), 1);
-    *static_cast<std::int32_t*>(own.data()) = n0 * j + i;
+    set_element(own.data(), 0, DType::i32, n0 * j + i);
     EXPECT_EQ(own.range().begin, n0 * j + i);
     const DBuffer line = own.allgather(0);
     ASSERT_EQ(line.numel(), n0);

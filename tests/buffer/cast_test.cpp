@@ -158,7 +158,7 @@ DBuffer holding(const MeshPtr& mesh, const Bytes& values, DType dtype) {
   DBuffer buffer(mesh, {S}, layout, dtype);
   for (int t = 0; t < 3; ++t)
     if (const TensorRange own = buffer.tensor_range(t); own.count > 0)
-      std::memcpy(own.data, values.data() + own.offset * width, static_cast<std::size_t>(own.count * width));
+      write_at(own.data, values.data() + own.offset * width, own.count * width);
   return buffer;
 }
 
@@ -166,13 +166,15 @@ DBuffer holding(const MeshPtr& mesh, const Bytes& values, DType dtype) {
 void expect_converted(const DBuffer& from, const DBuffer& to) {
   const auto width = static_cast<std::size_t>(width_of(to.dtype()));
   const std::vector<bool> payload = payload_of(*from.layout());
+  const std::vector<std::byte> before = bytes_of(from), after = bytes_of(to);
   for (std::int64_t i = 0; i < from.numel(); ++i) {
-    const long double value = exact(from.data(), i, from.dtype());
+    const long double value = exact(before.data(), i, from.dtype());
     const bool is_payload = payload[static_cast<std::size_t>(from.range().begin + i)];
     const Element expected = is_payload ? converted(value, to.dtype()) : Element{};
-    const void* found = static_cast<const std::byte*>(to.data()) + static_cast<std::size_t>(i) * width;
+    const void* found = after.data() + static_cast<std::size_t>(i) * width;
     const bool both_nan =
-        std::isnan(element(found, 0, to.dtype())) && std::isnan(element(expected.data(), 0, to.dtype()));
+        std::isnan(ostraka::test::element(found, 0, to.dtype())) &&
+        std::isnan(ostraka::test::element(expected.data(), 0, to.dtype()));
     if (!both_nan && std::memcmp(found, expected.data(), width) != 0)
       FAIL() << name(from.dtype()) << " to " << name(to.dtype()) << ", element " << i << ": " << std::hexfloat << value
              << (is_payload ? "" : " (padding)") << " became " << exact(found, 0, to.dtype()) << ", expected "
@@ -218,7 +220,7 @@ TEST(Cast, TheRulesInNumbers) {
 TEST(Accumulate, EveryFloatingTypeIntoEveryFloatingType) {
   const auto mesh = mesh_of({ranks});
   const auto layout = reference_of({{40, 50}, {7}});
-  const auto stream = runtime::make_host_compute_stream();
+  const auto stream = runtime::compute_stream(mesh->device());
   std::mt19937_64 random(3);
   const auto random_value = [&](DType dtype) { // so few bits that products are exact
     const int bits = dtype == DType::f64 ? 45 : 20;
@@ -238,19 +240,21 @@ TEST(Accumulate, EveryFloatingTypeIntoEveryFloatingType) {
           set_element(sum.data(), 1, to, 1);
         }
         Bytes expected(static_cast<std::size_t>(sum.bytes()));
+        const Bytes sums = bytes_of(sum), addends = bytes_of(addend);
         for (std::int64_t i = 0; i < sum.numel(); ++i) {
-          const double exactly = element(sum.data(), i, to) + factor * element(addend.data(), i, from);
+          const double exactly = ostraka::test::element(sums.data(), i, to) +
+                                 factor * ostraka::test::element(addends.data(), i, from);
           const bool is_wide = from == DType::f64 || to == DType::f64;
-          set_element(expected.data(), i, to, is_wide ? exactly : static_cast<float>(exactly));
+          ostraka::test::set_element(expected.data(), i, to, is_wide ? exactly : static_cast<float>(exactly));
         }
         accumulate(factor, addend, sum, *stream);
-        ASSERT_EQ(std::memcmp(sum.data(), expected.data(), expected.size()), 0);
+        ASSERT_EQ(bytes_of(sum), expected);
       }
 }
 
 TEST(Accumulate, IntegersAreRefused) {
   const auto mesh = mesh_of({ranks});
-  const auto stream = runtime::make_host_compute_stream();
+  const auto stream = runtime::compute_stream(mesh->device());
   const DBuffer floating(mesh, {R}, reference_of({{4}}), DType::f16);
   for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
     const DBuffer integers(mesh, {R}, reference_of({{4}}), dtype);

@@ -67,7 +67,7 @@ private:
     if (random_() % 4 != 0)
       return DBuffer(mesh, placements, layout, dtype);
     const Range range = range_of(*layout, placements, coordinates_sizes(*mesh), rank);
-    auto& memory = memory_.emplace_back(static_cast<std::size_t>((range.size() + 1) * width_of(dtype)));
+    auto& memory = memory_.emplace_back(mesh->device(), (range.size() + 1) * width_of(dtype));
     return DBuffer::from_local(memory.data() + width_of(dtype), range.size(), mesh, placements, layout, dtype);
   }
   static std::vector<int> coordinates_sizes(const mesh::DeviceMesh& mesh) {
@@ -198,7 +198,7 @@ private:
   bool is_rough_ = false;
   Model model_;
   DBuffer buffer_;
-  std::deque<std::vector<std::byte>> memory_; ///< of the caller
+  std::deque<CallerMemory> memory_; ///< of the caller
 };
 
 void run_chain(unsigned seed, const std::vector<Mesh>& meshes, std::size_t start, Tally& tally) {

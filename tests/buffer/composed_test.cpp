@@ -137,7 +137,7 @@ struct Places : testing::Test {
 
 TEST_F(Places, ScatterIntoAViewOfTheInput) {
   for (const std::vector<int>& sizes : two_axes()) {
-    const auto mesh = mesh_of(sizes);
+    const auto mesh = mesh_of(sizes, runtime::Device::host);
     const auto layout = reference_of(padded);
     const DBuffer in(mesh, {P, P}, layout, DType::i64), out = in.view({S, S});
     fill(in, times(factor(*mesh, {P, P}, {P, P})));
@@ -161,7 +161,7 @@ TEST_F(Places, ScatterIntoAViewOfTheInput) {
 
 TEST_F(Places, ScatterOfThreeAxesHasOneScratch) {
   for (const std::vector<int>& sizes : meshes_of(3)) {
-    const auto mesh = mesh_of(sizes);
+    const auto mesh = mesh_of(sizes, runtime::Device::host);
     const auto layout = reference_of(padded);
     const DBuffer in(mesh, {P, P, P}, layout, DType::i64), out(mesh, {S, S, S}, layout, DType::i64);
     fill(in, times(factor(*mesh, {P, P, P}, {P, P, P})));
@@ -188,7 +188,7 @@ TEST_F(Places, ScatterOfThreeAxesHasOneScratch) {
 
 TEST_F(Places, GathersAndAllreducesLieInTheResult) {
   for (const std::vector<int>& sizes : meshes_of(3)) {
-    const auto mesh = mesh_of(sizes);
+    const auto mesh = mesh_of(sizes, runtime::Device::host);
     const auto layout = share(build_ragged(padded, ranks));
     const DBuffer in(mesh, {P, S, S}, layout, DType::i64), out(mesh, {R, R, R}, layout, DType::i64);
     fill(in, times(factor(*mesh, {P, S, S}, {P, S, S})));
@@ -250,7 +250,7 @@ TEST(Composed, ScratchIsInTheArenaOfTheResult) {
   for (const std::vector<int>& sizes : two_axes()) {
     const auto mesh = mesh_of(sizes);
     const auto layout = reference_of(padded);
-    const auto arena = memory::make_host_arena();
+    const auto arena = memory::make_arena(mesh->device());
     const DBuffer in(mesh, {P, P}, layout, DType::f64), out(mesh, {S, S}, layout, DType::f64, {arena});
     fill(in, times(rank + 1));
     in.redistribute({S, S}, &out);

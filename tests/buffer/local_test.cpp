@@ -105,9 +105,9 @@ TEST(FromLocal, WrapsTheMemoryOfTheCaller) {
   const auto mesh = mesh_of({ranks});
   const auto layout = reference_of({{5, 4}, {2, 6}, {3}}, ranks); // with padding
   const Range own = DBuffer(mesh, {S}, layout, DType::f64).range();
-  std::vector<double> memory(static_cast<std::size_t>(own.size()), 0);
+  const CallerMemory memory(mesh->device(), 8 * own.size());
   const DBuffer buffer = DBuffer::from_local(memory.data(), own.size(), mesh, {S}, layout, DType::f64);
-  EXPECT_EQ(buffer.data(), memory.data());
+  EXPECT_EQ(static_cast<std::byte*>(buffer.data()), memory.data());
   fill(buffer, small);
   const DBuffer gathered = buffer.allgather(0);
   expect_values(gathered, small);
@@ -125,27 +125,49 @@ TEST(FromLocal, PaddingIsRefusedOrCleared) {
   const auto layout = reference_of({{5, 4}, {2, 6}, {3}}, ranks);
   ASSERT_GT(layout->padding(), 0);
   for (const DType dtype : {DType::f64, DType::bf16, DType::u8}) {
-    const auto bytes = static_cast<std::size_t>(layout->size() * width_of(dtype));
-    std::vector<std::byte> memory(bytes, std::byte{0xff});
+    const std::int64_t width = width_of(dtype);
+    const CallerMemory memory(mesh->device(), layout->size() * width);
+    memory.fill(std::byte{0xff});
     expect_error(Status::INVALID_ARGUMENT,
                  [&] { DBuffer::from_local(memory.data(), layout->size(), mesh, {R}, layout, dtype); },
                  {"padding", "not zero"});
-    EXPECT_TRUE(std::all_of(memory.begin(), memory.end(), [](std::byte b) { return b == std::byte{0xff}; }));
+    const std::vector<std::byte> before = memory.contents();
+    EXPECT_TRUE(std::all_of(before.begin(), before.end(), [](std::byte b) { return b == std::byte{0xff}; }));
     const DBuffer cleared =
         DBuffer::from_local(memory.data(), layout->size(), mesh, {R}, layout, dtype, Padding::clear);
     const std::vector<bool> payload = payload_of(*layout);
-    for (std::size_t i = 0; i < bytes; ++i)
-      EXPECT_EQ(memory[i], payload[i / static_cast<std::size_t>(width_of(dtype))] ? std::byte{0xff} : std::byte{0})
-          << i;
+    const std::vector<std::byte> after = memory.contents();
+    for (std::size_t i = 0; i < after.size(); ++i)
+      EXPECT_EQ(after[i], payload[i / static_cast<std::size_t>(width)] ? std::byte{0xff} : std::byte{0}) << i;
     EXPECT_NO_THROW(DBuffer::from_local(memory.data(), layout->size(), mesh, {R}, layout, dtype));
     // A single wrong byte in the last gap is found.
     std::size_t last = payload.size() - 1;
     while (payload[last])
       --last;
-    memory[(last + 1) * static_cast<std::size_t>(width_of(dtype)) - 1] = std::byte{1};
+    const std::byte wrong{1};
+    write_at(memory.data() + static_cast<std::int64_t>(last + 1) * width - 1, &wrong, 1);
     expect_error(Status::INVALID_ARGUMENT,
                  [&] { DBuffer::from_local(memory.data(), layout->size(), mesh, {R}, layout, dtype); });
   }
+}
+
+// Memory of the host is copied to a mesh of GPUs.
+TEST(FromLocal, HostMemoryOnADevice) {
+  const auto mesh = mesh_of({ranks});
+  if (mesh->device() == runtime::Device::host)
+    GTEST_SKIP() << "needs OSTRAKA_DEVICE=cuda";
+  const auto layout = reference_of({{5, 4}, {2, 6}, {3}}, ranks);
+  const Range own = DBuffer(mesh, {S}, layout, DType::f64).range();
+  std::vector<double> memory(static_cast<std::size_t>(own.size()), 5);
+  const DBuffer buffer =
+      DBuffer::from_local(memory.data(), own.size(), mesh, {S}, layout, DType::f64, Padding::clear);
+  memory.assign(memory.size(), 6);
+  expect_values(buffer, [](std::int64_t) { return 5; });
+  EXPECT_TRUE(own.size() == 0 || runtime::is_device_memory(buffer.data()));
+  if (layout->gaps(own).empty())
+    return;
+  expect_error(Status::INVALID_ARGUMENT,
+               [&] { DBuffer::from_local(memory.data(), own.size(), mesh, {S}, layout, DType::f64); }, {"padding"});
 }
 
 TEST(FromStorage, UsesItsBegin) {
@@ -327,7 +349,7 @@ TEST(TensorView, WholeRows) {
     if (part.size() > 0) {
       EXPECT_EQ(view.first_row, (part.begin - tensor.begin) / row);
       EXPECT_EQ(range.offset, part.begin - tensor.begin);
-      EXPECT_EQ(*static_cast<double*>(view.data), static_cast<double>(part.begin));
+      EXPECT_EQ(element(view.data, 0, DType::f64), static_cast<double>(part.begin));
     } else {
       EXPECT_EQ(view.data, nullptr);
     }

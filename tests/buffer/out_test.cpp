@@ -58,14 +58,14 @@ TEST(Out, EveryMismatchIsNamed) {
 struct Overlap : testing::Test {
   DBuffer at(std::int64_t element, const Placement& placement, DType dtype = DType::f64) {
     const Range range = range_of(*layout, {placement}, {ranks}, rank);
-    return DBuffer::from_local(memory.data() + element, range.size(), mesh, {placement}, layout, dtype);
+    return DBuffer::from_local(memory.data() + 8 * element, range.size(), mesh, {placement}, layout, dtype);
   }
   // On every rank alike, so that nobody waits.
   void expect_refused(const DBuffer& in, const DBuffer& out) {
-    const std::vector<double> before = memory;
+    const std::vector<std::byte> before = memory.contents();
     expect_error(Status::INVALID_ARGUMENT, [&] { in.redistribute(out.placements(), &out); },
                  {"redistribute", "overlap"});
-    EXPECT_EQ(memory, before);
+    EXPECT_EQ(memory.contents(), before);
     const DBuffer good(mesh, {S}, layout, DType::f64);
     fill(good, small);
     expect_values(good.allgather(0), small);
@@ -74,7 +74,7 @@ struct Overlap : testing::Test {
   MeshPtr mesh = mesh_of({ranks});
   LayoutPtr layout = share(build_flat({{2 * ranks}, {3 * ranks}}, ranks)); // no padding that from_local would refuse
   std::int64_t whole = layout->size(), own = whole / ranks;
-  std::vector<double> memory = std::vector<double>(static_cast<std::size_t>(3 * whole), 0);
+  CallerMemory memory{mesh->device(), 8 * 3 * whole};
 };
 
 TEST_F(Overlap, OtherElementsAtTheSamePlaces) {
@@ -90,7 +90,7 @@ TEST_F(Overlap, OtherElementsAtTheSamePlaces) {
 
 TEST_F(Overlap, EqualElementsAndNeighbours) {
   const auto fresh = [&](const DBuffer& buffer) {
-    std::fill(memory.begin(), memory.end(), 0);
+    memory.fill(std::byte{0});
     fill(buffer, times(buffer.placements()[0].is_partial() ? rank + 1 : 1));
     return buffer;
   };

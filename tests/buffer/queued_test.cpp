@@ -16,7 +16,8 @@ const std::vector<Shape> padded{{5, 4}, {2, 6}, {3}};
 TEST(Queued, RedistributionsOnTwoStreams) {
   const auto mesh = mesh_of({ranks});
   const auto layout = reference_of(padded);
-  const auto gathers = runtime::make_host_queue("gather"), reductions = runtime::make_host_queue("reduce");
+  const auto gathers = runtime::make_queue(mesh->device(), "gather"),
+             reductions = runtime::make_queue(mesh->device(), "reduce");
   const mesh::Communicators own_communicators = mesh->make_communicators("test");
   std::vector<DBuffer> wholes, sums;
   for (int k = 1; k <= 5; ++k) {
@@ -40,7 +41,7 @@ TEST(Queued, RedistributionsOnTwoStreams) {
 TEST(Queued, ZerosAndTensors) {
   const auto mesh = mesh_of({ranks});
   const auto layout = reference_of(padded);
-  const auto stream = runtime::make_host_compute_stream();
+  const auto stream = runtime::compute_stream(mesh->device());
   for (const DType dtype : all_types) {
     const DBuffer own(mesh, {S}, layout, dtype);
     fill(own, small);
@@ -64,7 +65,7 @@ TEST(Queued, OffsetsFollowProgramOrder) {
     const auto layout = reference_of(padded), larger = reference_of({{50, 3}, {7}});
     const auto arena = mesh->arena();
     const memory::Storage first(arena, 64, memory::Kind::transient);
-    const auto stream = runtime::make_host_queue("reduce");
+    const auto stream = runtime::make_queue(mesh->device(), "reduce");
     const mesh::Communicators own = mesh->make_communicators("test");
     std::vector<std::int64_t> offsets;
     const auto note = [&] {
@@ -104,7 +105,7 @@ TEST(Queued, SynchronousCallsHaveScratchOfTheirOwn) {
     const auto layout = reference_of(padded);
     const DBuffer in(mesh, {P, P}, layout, DType::f64), out(mesh, {S, S}, layout, DType::f64);
     fill(in, times(rank));
-    const auto stream = runtime::make_host_queue("late");
+    const auto stream = runtime::make_queue(mesh->device(), "late");
     const auto gate = std::make_shared<runtime::Event::State>();
     const mesh::Communicators others = mesh->make_communicators("other");
     mesh::Communicators queued = mesh->communicators();

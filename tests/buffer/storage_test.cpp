@@ -49,11 +49,11 @@ TEST(Release, AddressMayChange) {
 
 void expect_zero_padding(const DBuffer& buffer) {
   const std::vector<bool> payload = payload_of(*buffer.layout());
-  const auto* data = static_cast<const std::byte*>(buffer.data());
+  const std::vector<std::byte> data = bytes_of(buffer);
   const std::int64_t width = width_of(buffer.dtype());
   for (std::int64_t i = 0; i < buffer.bytes(); ++i)
     if (!payload[static_cast<std::size_t>(buffer.range().begin + i / width)]) {
-      ASSERT_EQ(data[i], std::byte{0}) << "byte " << i;
+      ASSERT_EQ(data[static_cast<std::size_t>(i)], std::byte{0}) << "byte " << i;
     }
 }
 

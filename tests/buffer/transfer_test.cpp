@@ -30,12 +30,13 @@ void expect_transfer(const DBuffer& from, const DBuffer& to) {
   const std::vector<bool> payload = payload_of(*to.layout());
   const Values expected = by_tensor(*to.layout());
   const std::int64_t width = width_of(to.dtype());
+  const std::vector<std::byte> found = bytes_of(to);
   for (std::int64_t i = 0; i < to.numel(); ++i) {
     const std::int64_t global = to.range().begin + i;
     if (payload[static_cast<std::size_t>(global)]) {
-      ASSERT_EQ(element(to.data(), i, to.dtype()), expected(global)) << "element " << global;
+      ASSERT_EQ(ostraka::test::element(found.data(), i, to.dtype()), expected(global)) << "element " << global;
     } else {
-      const auto* bytes = static_cast<const std::byte*>(to.data()) + i * width;
+      const auto* bytes = found.data() + i * width;
       ASSERT_TRUE(std::all_of(bytes, bytes + width, [](std::byte b) { return b == std::byte{0xff}; })) << global;
     }
   }
@@ -144,10 +145,10 @@ TEST_F(Refused, SharedMemory) {
   const auto whole = share(build_tensor_atomic({{7, 3}, {9}}, ranks, std::vector<int>{0, 0}));
   const DBuffer first(mesh, {S}, whole, DType::f64);
   expect_refused(first, first.view({S}), Status::INVALID_ARGUMENT, {"share memory"});
-  std::vector<double> memory(static_cast<std::size_t>(2 * layout->size() + 1));
+  const CallerMemory memory(mesh->device(), 8 * (2 * layout->size() + 1));
   const auto at = [&](std::int64_t offset, const Placement& placement) {
     const Range range = range_of(*layout, {placement}, {ranks}, rank);
-    return DBuffer::from_local(memory.data() + offset, range.size(), mesh, {placement}, layout, DType::f64);
+    return DBuffer::from_local(memory.data() + 8 * offset, range.size(), mesh, {placement}, layout, DType::f64);
   };
   const std::int64_t own = layout->size() / ranks;
   expect_refused(at(0, S), at(own - 1, R), Status::INVALID_ARGUMENT, {"share memory"});

@@ -2,9 +2,11 @@
 #include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
 
+#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
+#include <system_error>
 
 namespace ostraka::environment {
 
@@ -34,9 +36,32 @@ constexpr std::int64_t largest_count = std::numeric_limits<std::int32_t>::max();
 Backend backend() {
   const char* text = std::getenv("OSTRAKA_BACKEND");
   const std::string_view name = text == nullptr || *text == '\0' ? "node" : text;
-  expect(name == "node" || name == "mpi", Status::INVALID_ARGUMENT, "OSTRAKA_BACKEND: expected node or mpi, found '",
-         name, "'");
-  return name == "node" ? Backend::node : Backend::mpi;
+  expect(name == "node" || name == "mpi" || name == "staged", Status::INVALID_ARGUMENT,
+         "OSTRAKA_BACKEND: expected node, mpi or staged, found '", name, "'");
+  return name == "node" ? Backend::node : name == "mpi" ? Backend::mpi : Backend::staged;
+}
+
+DeviceSetting device() {
+  const char* text = std::getenv("OSTRAKA_DEVICE");
+  const std::string_view name = text == nullptr || *text == '\0' ? "host" : text;
+  if (name == "host" || name == "cuda")
+    return {name == "cuda", -1};
+  constexpr std::string_view numbered = "cuda:";
+  int index = -1;
+  const bool has_number = name.starts_with(numbered);
+  const auto [end, code] =
+      std::from_chars(name.data() + (has_number ? numbered.size() : 0), name.data() + name.size(), index);
+  expect(has_number && code == std::errc() && end == name.data() + name.size() && index >= 0,
+         Status::INVALID_ARGUMENT, "OSTRAKA_DEVICE: expected host, cuda or cuda:N, found '", name, "'");
+  return {true, index};
+}
+
+int local_rank() {
+  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "PALS_LOCAL_RANKID",
+                               "FLUX_TASK_LOCAL_ID", "MV2_COMM_WORLD_LOCAL_RANK"})
+    if (const std::int64_t rank = number(variable, 0, largest_count, -1); rank >= 0)
+      return static_cast<int>(rank);
+  return 0;
 }
 
 int ranks_per_node() { return static_cast<int>(number("OSTRAKA_RANKS_PER_NODE", 1, largest_count, 0)); }

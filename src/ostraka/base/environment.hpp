@@ -14,12 +14,24 @@ namespace ostraka::environment {
 OSTRAKA_API bool check();
 
 /// OSTRAKA_BACKEND: node (default: ranks of a node share memory, MPI carries the rest) or mpi (MPI carries everything).
-enum class Backend { mpi, node };
+/// Memory of GPUs goes by NCCL with both; staged: it goes through host memory and MPI.
+enum class Backend { mpi, node, staged };
 OSTRAKA_API Backend backend();
 
 /// OSTRAKA_RANKS_PER_NODE: cuts a machine into pretend nodes of so many consecutive ranks, for tests; 0, the default:
 /// no.
 OSTRAKA_API int ranks_per_node();
+
+/// OSTRAKA_DEVICE: where meshes have their memory that name none: host (default), cuda, or cuda:N for GPU N of the
+/// machine instead of the one that the rank on the machine says.
+struct DeviceSetting {
+  bool is_cuda = false;
+  int index = -1; ///< -1: not said
+};
+OSTRAKA_API DeviceSetting device();
+
+/// The rank among those on this machine, as the launcher tells it by environment variables; 0 where it does not.
+OSTRAKA_API int local_rank();
 
 /// OSTRAKA_COUNT_LIMIT: elements that one MPI call may count, from 1 to the default, 2^31 - 1; larger operations take
 /// several calls. For tests.

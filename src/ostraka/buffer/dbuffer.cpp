@@ -6,6 +6,8 @@
 #include <ostraka/buffer/plan.hpp>
 #include <ostraka/layout/boxes.hpp>
 #include <ostraka/layout/builders.hpp>
+#include <ostraka/runtime/device.hpp>
+#include <ostraka/runtime/progress.hpp>
 
 #include <algorithm>
 
@@ -13,12 +15,21 @@ namespace ostraka::buffer {
 
 namespace {
 
-// Synchronous operations run on the caller's thread.
-const std::shared_ptr<runtime::Stream>& compute_stream(const DBuffer& buffer) {
-  expect(buffer.storage()->device() == runtime::Device::host, Status::NOT_SUPPORTED,
-         "buffer: device memory needs the NCCL back end, which this version does not have");
-  static const auto stream = runtime::make_host_compute_stream();
-  return stream;
+std::shared_ptr<runtime::Stream> compute_stream(const DBuffer& buffer) {
+  const runtime::Device found = buffer.storage()->device(), expected = buffer.mesh()->device();
+  expect(found == expected, Status::INVALID_ARGUMENT, "buffer: its memory is on ", runtime::name(found),
+         ", its mesh on ", runtime::name(expected));
+  return runtime::compute_stream(expected);
+}
+
+// Queues `work` on the compute stream of the buffer's device and waits for it.
+template <class Work>
+void run_now(const DBuffer& buffer, const char* operation, Work&& work) {
+  const auto stream = compute_stream(buffer);
+  work(*stream);
+  runtime::synchronize(stream->record(), operation);
+  if (stream->device() != runtime::Device::host)
+    runtime::progress_all(); // lets go of what the work has used
 }
 
 layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& placements, const LayoutPtr& layout) {
@@ -60,12 +71,32 @@ void check_allocated(const DBuffer& buffer, const char* operation) {
 // At once, with scratch of its own: queued operations may still use that of the communicators.
 void run(const DBuffer& from, const DBuffer& to) {
   memory::Scratch scratch;
-  buffer::redistribute(from, to, *compute_stream(from), from.mesh()->communicators(), scratch);
+  run_now(from, "redistribute", [&](runtime::Stream& stream) {
+    buffer::redistribute(from, to, stream, from.mesh()->communicators(), scratch);
+  });
   scratch.release();
 }
 
-bool is_zero(const std::byte* data, std::int64_t bytes) {
-  return std::all_of(data, data + bytes, [](std::byte value) { return value == std::byte{0}; });
+// Of memory of the mesh's device, or of the host.
+bool is_zero(const DBuffer& buffer, const void* data, std::int64_t bytes) {
+  std::vector<std::byte> copy;
+  if (runtime::is_device_memory(data)) {
+    copy.resize(static_cast<std::size_t>(bytes));
+    runtime::copy_now(buffer.mesh()->device(), data, copy.data(), bytes);
+    data = copy.data();
+  }
+  const auto* begin = static_cast<const std::byte*>(data);
+  return std::all_of(begin, begin + bytes, [](std::byte value) { return value == std::byte{0}; });
+}
+
+void check_padding(const DBuffer& buffer, const void* data) {
+  const std::int64_t width = size_of(buffer.dtype());
+  for (const layout::Range& gap : buffer.layout()->gaps(buffer.range())) {
+    const std::int64_t begin = gap.begin - buffer.range().begin;
+    expect(is_zero(buffer, static_cast<const std::byte*>(data) + begin * width, gap.size() * width),
+           Status::INVALID_ARGUMENT, "from_local: padding at local elements [", begin, ", ", begin + gap.size(),
+           ") is not zero; clear it or ask for it to be cleared");
+  }
 }
 
 } // namespace
@@ -78,7 +109,7 @@ DBuffer::DBuffer(MeshPtr mesh, layout::Placements placements, LayoutPtr layout, 
   const std::int64_t bytes = multiply(range_.size(), size_of(dtype_), "buffer: bytes");
   storage_ = std::make_shared<memory::Storage>(arena, bytes, allocation.kind, allocation.allocate);
   if (allocation.allocate)
-    fill_zero(*this, *compute_stream(*this));
+    run_now(*this, "fill_zero", [&](runtime::Stream& stream) { fill_zero(*this, stream); });
 }
 
 DBuffer DBuffer::empty(MeshPtr mesh, layout::Placements placements, std::vector<layout::Shape> shapes, DType dtype) {
@@ -113,17 +144,17 @@ DBuffer DBuffer::from_local(void* data, std::int64_t count, MeshPtr mesh, layout
          " elements, the local range of this rank, found ", count);
   expect(data != nullptr || count == 0, Status::INVALID_ARGUMENT, "from_local: the address is null");
   const std::int64_t bytes = multiply(count, size_of(dtype), "from_local: bytes");
-  const DBuffer buffer = from_storage(std::make_shared<memory::Storage>(data, bytes, runtime::Device::host),
-                                      std::move(mesh), std::move(placements), std::move(layout), dtype);
-  if (padding == Padding::clear) {
-    clear_padding(buffer, *compute_stream(buffer));
-    return buffer;
-  }
-  const auto* begin = static_cast<const std::byte*>(data);
-  for (const layout::Range& gap : buffer.layout_->gaps(buffer.range_))
-    expect(is_zero(begin + (gap.begin - buffer.range_.begin) * size_of(dtype), gap.size() * size_of(dtype)),
-           Status::INVALID_ARGUMENT, "from_local: padding at local elements [", gap.begin - buffer.range_.begin, ", ",
-           gap.end - buffer.range_.begin, ") is not zero; clear it or ask for it to be cleared");
+  const runtime::Device device = mesh->device();
+  const bool is_copied = count > 0 && device != runtime::Device::host && !runtime::is_device_memory(data);
+  const auto storage = is_copied ? std::make_shared<memory::Storage>(mesh->arena(), bytes, memory::Kind::other)
+                                 : std::make_shared<memory::Storage>(data, bytes, device);
+  const DBuffer buffer = from_storage(storage, std::move(mesh), std::move(placements), std::move(layout), dtype);
+  if (padding == Padding::refuse)
+    check_padding(buffer, data);
+  if (is_copied)
+    runtime::copy_now(device, data, buffer.data(), bytes);
+  if (padding == Padding::clear)
+    run_now(buffer, "from_local", [&](runtime::Stream& stream) { clear_padding(buffer, stream); });
   return buffer;
 }
 
@@ -154,19 +185,41 @@ void DBuffer::copy_from(int index, const void* tensor, std::int64_t count, DType
   if (own.count == 0)
     return;
   const void* from = static_cast<const std::byte*>(tensor) + own.offset * source_width;
-  compute_stream(*this)->launch("copy_from", [&](const runtime::Execution& execution) {
-    kernels::cast(execution, from, source_dtype, own.data, dtype_, own.count);
+  run_now(*this, "copy_from", [&](runtime::Stream& stream) {
+    if (mesh_->device() == runtime::Device::host)
+      stream.launch("copy_from", [=, to = dtype_](const runtime::Execution& execution) {
+        kernels::cast(execution, from, source_dtype, own.data, to, own.count);
+      });
+    else
+      copy_to_device(from, source_dtype, own, stream);
+  });
+}
+
+// Values that are converted come as they are and are converted there.
+void DBuffer::copy_to_device(const void* from, DType source_dtype, const TensorRange& own,
+                             runtime::Stream& stream) const {
+  const std::int64_t bytes = own.count * size_of(source_dtype);
+  if (source_dtype == dtype_)
+    return stream.launch("copy_from", [=](const runtime::Execution& execution) {
+      runtime::copy(execution, from, own.data, bytes);
+    });
+  const auto raw = std::make_shared<memory::Storage>(mesh_->arena(), bytes, memory::Kind::transient);
+  stream.launch("copy_from", [=, to = dtype_](const runtime::Execution& execution) {
+    runtime::copy(execution, from, raw->data(), bytes);
+    kernels::cast(execution, raw->data(), source_dtype, own.data, to, own.count);
   });
 }
 
 void DBuffer::reallocate_storage() {
   const bool was_allocated = storage_->is_allocated();
   storage_->reallocate();
-  if (was_allocated || bytes() == storage_->bytes())
-    return clear_padding(*this, *compute_stream(*this));
-  // Handles on the rest of the storage have padding that this one does not know.
-  compute_stream(*this)->launch("fill_zero", [&](const runtime::Execution& execution) {
-    kernels::fill_zero(execution, storage_->data(), storage_->bytes());
+  run_now(*this, "reallocate_storage", [&](runtime::Stream& stream) {
+    if (was_allocated || bytes() == storage_->bytes())
+      return clear_padding(*this, stream);
+    // Handles on the rest of the storage have padding that this one does not know.
+    stream.launch("fill_zero", [storage = storage_](const runtime::Execution& execution) {
+      kernels::fill_zero(execution, storage->data(), storage->bytes());
+    });
   });
 }
 
@@ -200,7 +253,7 @@ DBuffer DBuffer::cast(DType dtype, const DBuffer* out) const {
   else if (dtype == dtype_)
     return *this;
   const DBuffer result = out != nullptr ? *out : make_like(placements_, dtype);
-  buffer::cast(*this, result, *compute_stream(*this));
+  run_now(*this, "cast", [&](runtime::Stream& stream) { buffer::cast(*this, result, stream); });
   return result;
 }
 
@@ -225,7 +278,11 @@ void DBuffer::redistribute_into(const DBuffer& out) const {
   expect(out.is_valid(), Status::INVALID_ARGUMENT, "redistribute_into: out refers to no buffer");
   check_allocated(*this, "redistribute_into");
   check_allocated(out, "redistribute_into");
-  buffer::transfer(*this, out, *compute_stream(*this), *mesh_->communicators().all);
+  expect(out.storage()->device() == storage_->device(), Status::INVALID_ARGUMENT,
+         "redistribute_into: out is on another device");
+  run_now(*this, "redistribute_into", [&](runtime::Stream& stream) {
+    buffer::transfer(*this, out, stream, *mesh_->communicators().data);
+  });
 }
 
 DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,

@@ -46,7 +46,8 @@ struct Allocation {
 
 /// A handle: copies refer to the same storage, which lives as long as the last of them. Counts are elements. Errors are
 /// thrown before anything changes. Functions marked collective are called by all ranks of the axis in the same order;
-/// they return when this rank's result is complete.
+/// all functions return when this rank's result is complete. On a mesh of GPUs they run on the compute stream of the
+/// device (runtime/device.hpp), behind what it has queued, and addresses are the device's.
 class OSTRAKA_API DBuffer {
 public:
   /// Refers to nothing; only assignment and destruction are legal.
@@ -59,8 +60,8 @@ public:
   /// The same with a reference layout of `shapes`, one segment per rank of the mesh.
   static DBuffer empty(MeshPtr mesh, layout::Placements placements, std::vector<layout::Shape> shapes, DType dtype);
 
-  /// Wraps `count` elements of the caller's host memory without a copy: it must be exactly the local range and outlive
-  /// every handle.
+  /// Wraps `count` elements of the caller's memory without a copy: it must be exactly the local range and outlive every
+  /// handle. On a mesh of GPUs that is memory of the GPU; memory of the host is copied to where the mesh has its own.
   static DBuffer from_local(void* data, std::int64_t count, MeshPtr mesh, layout::Placements placements,
                             LayoutPtr layout, DType dtype, Padding padding = Padding::refuse);
 
@@ -134,6 +135,7 @@ public:
   TensorRange tensor_range(int index) const;
 
 private:
+  void copy_to_device(const void* from, DType source_dtype, const TensorRange& own, runtime::Stream& stream) const;
   DBuffer make_like(layout::Placements placements, DType dtype) const;
   DBuffer relabel(layout::Placements placements, layout::Range range) const;
   DBuffer change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,

@@ -5,10 +5,21 @@
 #include <ostraka/buffer/flat_buffer.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/comm/running.hpp>
+#include <ostraka/runtime/device.hpp>
+#include <ostraka/runtime/progress.hpp>
 
 #include <utility>
 
 namespace ostraka::buffer {
+
+template <class Work>
+void FlatBuffer::run_now(Work&& work) const {
+  const auto stream = runtime::compute_stream(mesh_->device());
+  work(*stream);
+  runtime::synchronize(stream->record(), "flat buffer");
+  if (stream->device() != runtime::Device::host)
+    runtime::progress_all(); // lets go of what the work has used
+}
 
 FlatBuffer::FlatBuffer(MeshPtr mesh, std::vector<layout::Shape> shapes, DType dtype, int axis)
     : mesh_(std::move(mesh)), shapes_(std::move(shapes)), dtype_(dtype), axis_(axis) {
@@ -23,8 +34,10 @@ FlatBuffer::FlatBuffer(MeshPtr mesh, std::vector<layout::Shape> shapes, DType dt
   pieces_ = layout::Segments::equal(ranks, padded / ranks);
   const std::int64_t bytes = multiply(padded, size_of(dtype_), "flat buffer: bytes");
   storage_ = std::make_shared<memory::Storage>(mesh_->arena(), bytes, memory::Kind::other);
-  runtime::make_host_compute_stream()->launch("fill_zero", [&](const runtime::Execution& execution) {
-    kernels::fill_zero(execution, storage_->data(), bytes);
+  run_now([&](runtime::Stream& stream) {
+    stream.launch("fill_zero", [storage = storage_](const runtime::Execution& execution) {
+      kernels::fill_zero(execution, storage->data(), storage->bytes());
+    });
   });
 }
 
@@ -63,14 +76,17 @@ std::int64_t FlatBuffer::agreement() const {
 
 void FlatBuffer::reduce_scatter() {
   comm::require_running("flat buffer: reduce_scatter");
-  mesh_->communicators().reduce[axis_]->reduce_scatter(*runtime::make_host_compute_stream(), whole(), shard(), pieces_,
-                                                       dtype_, layout::ReduceOp::sum, nullptr, agreement());
+  run_now([&](runtime::Stream& stream) {
+    mesh_->communicators().reduce[axis_]->reduce_scatter(stream, whole(), shard(), pieces_, dtype_,
+                                                         layout::ReduceOp::sum, nullptr, agreement());
+  });
 }
 
 void FlatBuffer::all_gather() {
   comm::require_running("flat buffer: all_gather");
-  mesh_->communicators().gather[axis_]->allgather(*runtime::make_host_compute_stream(), shard(), whole(), pieces_,
-                                                  dtype_, nullptr, agreement());
+  run_now([&](runtime::Stream& stream) {
+    mesh_->communicators().gather[axis_]->allgather(stream, shard(), whole(), pieces_, dtype_, nullptr, agreement());
+  });
 }
 
 } // namespace ostraka::buffer

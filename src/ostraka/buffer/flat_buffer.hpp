@@ -49,6 +49,8 @@ private:
   comm::Operand whole() const { return {storage_, 0}; }
   comm::Operand shard() const;
   std::int64_t agreement() const;
+  template <class Work>
+  void run_now(Work&& work) const;
 
   MeshPtr mesh_;
   std::vector<layout::Shape> shapes_;

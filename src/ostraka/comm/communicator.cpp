@@ -46,14 +46,16 @@ public:
   ConsumedAtTheEnd(std::unique_ptr<Collective> reduction, Operand out, std::int64_t count, Consumer consumer)
       : reduction_(std::move(reduction)), out_(std::move(out)), count_(count), consumer_(std::move(consumer)) {}
 
+  bool is_stream_ordered() const override { return reduction_->is_stream_ordered(); }
   void start() override {
     reduction_->description = description; // which the back end shows to other ranks
+    reduction_->mark_ready(execution());
     reduction_->start();
   }
   bool test() override {
     if (!reduction_->test())
       return false;
-    consumer_({}, 0, count_, out_.data());
+    consumer_(execution(), 0, count_, out_.data());
     return true;
   }
   bool will_start_again() const override { return reduction_->will_start_again(); }
@@ -63,6 +65,34 @@ private:
   Operand out_;
   std::int64_t count_;
   Consumer consumer_;
+};
+
+// The parts of a group where the back end has no way of its own to start them together.
+class Together final : public Collective {
+public:
+  explicit Together(std::vector<std::unique_ptr<Collective>> parts) : parts_(std::move(parts)) {}
+
+  bool is_stream_ordered() const override {
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->is_stream_ordered(); });
+  }
+  void start() override {
+    for (const auto& part : parts_) {
+      part->mark_ready(execution());
+      part->start();
+    }
+  }
+  bool test() override {
+    for (const auto& part : parts_)
+      if (!part->is_done() && part->test())
+        part->finish();
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->is_done(); });
+  }
+  bool will_start_again() const override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->will_start_again(); });
+  }
+
+private:
+  std::vector<std::unique_ptr<Collective>> parts_;
 };
 
 // Operations given up while the message passing library may still write into their memory: never freed.
@@ -179,7 +209,20 @@ template <class Make>
 void Communicator::enqueue(runtime::Stream& stream, Description description, Make&& make) {
   expect(failure_.empty(), Status::FAILED, name_, ": ", description.operation,
          " refused, since the communicator failed earlier: ", failure_);
-  std::shared_ptr<Collective> task(make().release(), std::default_delete<Collective>(), Recycling<Collective>());
+  if (group_ == nullptr)
+    return start_later(stream,
+                       std::shared_ptr<Collective>(make().release(), std::default_delete<Collective>(),
+                                                   Recycling<Collective>()),
+                       std::move(description));
+  expect(&stream == &group_->stream_, Status::INVALID_ARGUMENT, name_, ": ", description.operation,
+         ": operations of a group must be on its stream");
+  group_->parts_.push_back(make());
+  group_->parts_.back()->description = description;
+  description.count += group_->description_.count;
+  group_->description_ = std::move(description);
+}
+
+void Communicator::start_later(runtime::Stream& stream, std::shared_ptr<Collective> task, Description description) {
   description.sequence = sequence_++;
   task->description = std::move(description);
   fifo_.push_back(task);
@@ -187,8 +230,42 @@ void Communicator::enqueue(runtime::Stream& stream, Description description, Mak
   progress(); // what can start starts now, or nothing would overlap with what the caller does next
 }
 
+std::unique_ptr<Collective> Communicator::make_group(std::vector<std::unique_ptr<Collective>> parts) {
+  return std::make_unique<Together>(std::move(parts));
+}
+
+Group::Group(Communicator& communicator, runtime::Stream& stream)
+    : communicator_(communicator.aggregates() ? &communicator : nullptr), stream_(stream) {
+  if (communicator_ == nullptr)
+    return;
+  expect(communicator.group_ == nullptr, Status::INVALID_STATE, communicator.name(), ": a group is open already");
+  communicator.group_ = this;
+}
+
+Group::~Group() {
+  try {
+    submit();
+  } catch (const std::exception& cause) { // the communicator has failed before
+    log::warn(cause.what());
+  }
+}
+
+void Group::submit() {
+  Communicator* const communicator = std::exchange(communicator_, nullptr);
+  if (communicator == nullptr)
+    return;
+  communicator->group_ = nullptr;
+  if (parts_.empty())
+    return;
+  expect(communicator->failure().empty(), Status::FAILED, communicator->name(),
+         ": group refused, since the communicator failed earlier: ", communicator->failure());
+  communicator->start_later(stream_, communicator->make_group(std::move(parts_)), std::move(description_));
+}
+
 void Communicator::progress() noexcept {
   try {
+    if (failure_.empty())
+      watch();
     advance();
   } catch (...) {
     give_up(std::current_exception());
@@ -208,6 +285,8 @@ void Communicator::advance() {
     }
     if (!operation->is_done() && operation->test()) {
       operation->finish();
+      if (operation->execution().device != runtime::Device::host)
+        queued_ = operation->description;
       trace(*operation);
     }
     if (!operation->is_done() && operation->will_start_again())
@@ -228,7 +307,9 @@ void Communicator::trace(const Collective& operation) {
 
 std::string Communicator::pending() const {
   if (fifo_.empty())
-    return "";
+    return is_busy() ? name_ + " (rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+                           "): " + queued_.text() + ", on the device"
+                     : "";
   const Collective& first = *fifo_.front();
   return name_ + " (rank " + std::to_string(rank_) + " of " + std::to_string(size_) + "): " + first.description.text() +
          (first.is_started ? ", started" : ", not started") +
@@ -236,7 +317,7 @@ std::string Communicator::pending() const {
 }
 
 void Communicator::abandon(const std::string& cause) noexcept {
-  if (!fifo_.empty())
+  if (!fifo_.empty() || is_busy())
     give_up(std::make_exception_ptr(Error(Status::FAILED, cause)));
 }
 
@@ -249,6 +330,7 @@ void Communicator::give_up(std::exception_ptr error) noexcept {
     failure_ = "an unknown exception";
   }
   log::warn(name_ + ": " + failure_);
+  abort();
   for (auto& operation : fifo_) {
     if (operation->is_done())
       continue;

@@ -71,6 +71,8 @@ public:
   Description description;
 };
 
+class Group;
+
 class OSTRAKA_API Communicator : public runtime::Progressable {
 public:
   int rank() const { return rank_; }
@@ -137,14 +139,30 @@ protected:
   virtual std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
                                                     std::vector<Transfer> receives, DType dtype) = 0;
 
+  /// Whether operations of a Group start in one launch.
+  virtual bool aggregates() const { return false; }
+  /// One operation that starts `parts` together, which end together.
+  virtual std::unique_ptr<Collective> make_group(std::vector<std::unique_ptr<Collective>> parts);
+
+  // For back ends whose operations go on in the order of a stream after they are complete for hosts.
+  /// Whether some do.
+  virtual bool is_busy() const { return false; }
+  /// Throws when one has failed.
+  virtual void watch() {}
+  /// Ends them after a failure.
+  virtual void abort() noexcept {}
+
   /// Called when an operation fails, not when a wait times out, which happens to all ranks by itself.
   virtual void tell_peers(const std::string& cause) noexcept { static_cast<void>(cause); }
 
 private:
+  friend class Group;
+
   void check_pieces(const char* operation, const layout::Segments& pieces) const;
   std::pair<std::int64_t, std::int64_t> check_transfers(const std::vector<Transfer>& transfers) const;
   template <class Make>
   void enqueue(runtime::Stream& stream, Description description, Make&& make);
+  void start_later(runtime::Stream& stream, std::shared_ptr<Collective> task, Description description);
   void advance();
   void trace(const Collective& operation);
   void give_up(std::exception_ptr error) noexcept;
@@ -155,7 +173,32 @@ private:
   std::int64_t sequence_ = 0;
   std::deque<std::shared_ptr<Collective>, Recycling<std::shared_ptr<Collective>>> fifo_;
   runtime::trace::Clock::time_point traced_until_;
+  Description queued_; ///< what a device was asked for last
   std::string failure_; ///< the first cause, once failed
+  Group* group_ = nullptr; ///< that collects operations
+};
+
+/// Collects the operations that a communicator is asked for while it lives, all on one stream, and hands them over
+/// together: with NCCL they are one launch, which costs the latency of one; other back ends start them as ever. None of
+/// them reads what another one writes. Collective as the operations are.
+class OSTRAKA_API Group {
+public:
+  Group(Communicator& communicator, runtime::Stream& stream);
+  /// Hands over what submit() has not.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Hands them over; no operation is collected afterwards. Throws as the operations do.
+  void submit();
+
+private:
+  friend class Communicator;
+
+  Communicator* communicator_; ///< null when submitted
+  runtime::Stream& stream_;
+  Description description_; ///< of all together
+  std::vector<std::unique_ptr<Collective>> parts_;
 };
 
 } // namespace ostraka::comm

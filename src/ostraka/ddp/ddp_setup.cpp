@@ -58,6 +58,9 @@ std::shared_ptr<DistributedDataParallel> DistributedDataParallel::create(buffer:
                                                                          buffer::MeshPtr expert_mesh) {
   runtime::require_initialized("ddp");
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "ddp: the mesh is null");
+  for (const auto& one : {mesh, expert_mesh})
+    expect(one == nullptr || one->device() == runtime::Device::host, Status::NOT_SUPPORTED,
+           "ddp: this version steps on hosts only; make its meshes with the device host");
   comm::Communicator& all = *mesh->communicators().all;
   comm::together(all, [&] {
     validate(config);

@@ -80,6 +80,8 @@ std::int64_t most_slot_bytes(const mesh::DeviceMesh& mesh, const ContextConfig& 
 std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextConfig config) {
   runtime::require_initialized("context");
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "context: the mesh is null");
+  expect(mesh->device() == runtime::Device::host, Status::NOT_SUPPORTED,
+         "context: this version steps on hosts only; make its mesh with the device host");
   comm::Communicator& all = *mesh->communicators().all;
   comm::together(all, [&] { check_config(*mesh, config); });
   comm::agree_on_settings(all, settings_of(config), "context: configuration: ");

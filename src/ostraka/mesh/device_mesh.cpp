@@ -6,6 +6,7 @@
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/mesh/device_mesh.hpp>
+#include <ostraka/runtime/device.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 #include <ostraka/runtime/trace.hpp>
 
@@ -46,7 +47,7 @@ void require_group(MPI_Comm group) {
 
 bool Communicators::have_failed() const {
   const auto has_failed = [](const auto& communicator) { return !communicator->failure().empty(); };
-  return (all != nullptr && has_failed(all)) || std::any_of(gather.begin(), gather.end(), has_failed) ||
+  return (all != nullptr && has_failed(all)) || (data != nullptr && has_failed(data)) || std::any_of(gather.begin(), gather.end(), has_failed) ||
          std::any_of(reduce.begin(), reduce.end(), has_failed);
 }
 
@@ -58,26 +59,30 @@ void require_mpi(const char* operation) {
   expect(finalized == 0, Status::INVALID_STATE, operation, ": MPI is finalised already");
 }
 
-std::shared_ptr<const DeviceMesh> DeviceMesh::create_line(MPI_Comm group, std::vector<std::string> names) {
+std::shared_ptr<const DeviceMesh> DeviceMesh::create_line(MPI_Comm group, std::vector<std::string> names,
+                                                          std::optional<runtime::Device> device) {
   require_group(group);
   int size = 0;
   comm::check_mpi(MPI_Comm_size(group, &size), "mesh: MPI_Comm_size");
-  return create(group, {size}, std::move(names));
+  return create(group, {size}, std::move(names), device);
 }
 
 std::shared_ptr<const DeviceMesh> DeviceMesh::create(MPI_Comm group, std::vector<int> sizes,
-                                                     std::vector<std::string> names) {
+                                                     std::vector<std::string> names,
+                                                     std::optional<runtime::Device> device) {
   require_group(group);
+  Settings settings = Settings::from_environment();
+  settings.device = device.value_or(settings.device);
   if (names.empty())
     for (std::size_t axis = 0; axis < sizes.size(); ++axis)
       names.push_back("axis" + std::to_string(axis));
   MPI_Comm duplicate = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group, &duplicate), "mesh: MPI_Comm_dup");
-  return std::shared_ptr<const DeviceMesh>(new DeviceMesh(duplicate, std::move(sizes), std::move(names)));
+  return std::shared_ptr<const DeviceMesh>(new DeviceMesh(duplicate, std::move(sizes), std::move(names), settings));
 }
 
-DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names)
-    : group_(group), sizes_(std::move(sizes)), names_(std::move(names)) {
+DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names, Settings settings)
+    : group_(group), sizes_(std::move(sizes)), names_(std::move(names)), settings_(settings) {
   MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(group_, &rank_);
   MPI_Comm_size(group_, &size_);
@@ -89,13 +94,16 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
   // The ranks have not agreed on settings yet, so this communicator uses none of them.
   communicators_.all = comm::make_mpi_communicator(for_all, "mesh", {false, std::numeric_limits<int>::max()});
   try {
-    comm::together(*communicators_.all, [&] { check_arguments(size_, sizes_, names_); });
+    comm::together(*communicators_.all, [&] {
+      check_arguments(size_, sizes_, names_);
+      runtime::compute_stream(settings_.device); // finds out whether there is one that works
+    });
     Hash hash;
     for (std::size_t axis = 0; axis < sizes_.size(); ++axis)
       hash.add(sizes_[axis]).add(names_[axis]);
     comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
     comm::agree_on_value(*communicators_.all, settings_.hash(),
-                         "mesh: OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
+                         "mesh: the device, OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
   } catch (...) {
     MPI_Comm_free(&group_);
     throw;
@@ -114,6 +122,8 @@ std::string DeviceMesh::describe() const {
   std::string text = "mesh of " + std::to_string(size_) + " ranks:";
   for (int axis = 0; axis < dims(); ++axis)
     text += " " + names_[axis] + " " + std::to_string(sizes_[axis]);
+  if (device() != runtime::Device::host)
+    text += ", on " + std::string(runtime::name(device()));
   return text;
 }
 
@@ -210,7 +220,15 @@ Communicators DeviceMesh::make_communicators(const std::string& owner) const {
   Communicators result;
   MPI_Comm all = MPI_COMM_NULL;
   comm::check_mpi(MPI_Comm_dup(group_, &all), "mesh: MPI_Comm_dup");
-  result.all = make_communicator(all, owner, home_, settings_);
+  if (device() == runtime::Device::host) {
+    result.all = make_communicator(all, owner, home_, settings_);
+    result.data = result.all;
+  } else {
+    MPI_Comm data = MPI_COMM_NULL;
+    comm::check_mpi(MPI_Comm_dup(group_, &data), "mesh: MPI_Comm_dup");
+    result.all = comm::make_mpi_communicator(all, owner, settings_.mpi);
+    result.data = make_communicator(data, owner + " data", home_, settings_);
+  }
   for (int axis = 0; axis < dims(); ++axis)
     for (auto [purpose, list] : {std::pair{"gather", &result.gather}, std::pair{"reduce", &result.reduce}}) {
       MPI_Comm peers = MPI_COMM_NULL;

@@ -13,6 +13,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ namespace ostraka::mesh {
 /// Communicators of one owner (a mesh, a context): one for all ranks and, per axis, one for gathers and another for
 /// reductions, so that the two never wait for each other.
 struct Communicators {
-  std::shared_ptr<comm::Communicator> all;
+  std::shared_ptr<comm::Communicator> all; ///< of memory of the host, whatever the device: what ranks agree on
+  /// All ranks, for memory of the mesh's device; on hosts `all`.
+  std::shared_ptr<comm::Communicator> data;
   std::vector<std::shared_ptr<comm::Communicator>> gather; ///< [axis]
   std::vector<std::shared_ptr<comm::Communicator>> reduce; ///< [axis]
   /// What reductions over several axes use between them.
@@ -40,11 +43,15 @@ public:
   /// as product; `names` distinct, or empty for axis0, axis1, ...
   /// Throws INVALID_STATE (MPI or library not initialised), INVALID_ARGUMENT (MPI_COMM_NULL, sizes, names) and
   /// RANKS_DISAGREE (different sizes or names), always on all ranks.
+  /// `device` is where the memory of what is created on it lies: without it, where OSTRAKA_DEVICE says. NOT_SUPPORTED
+  /// where a rank has no such device.
   static std::shared_ptr<const DeviceMesh> create(MPI_Comm group, std::vector<int> sizes,
-                                                  std::vector<std::string> names = {});
+                                                  std::vector<std::string> names = {},
+                                                  std::optional<runtime::Device> device = {});
 
   /// One axis with all ranks of `group`; `names` is empty or has one name. As create.
-  static std::shared_ptr<const DeviceMesh> create_line(MPI_Comm group, std::vector<std::string> names = {});
+  static std::shared_ptr<const DeviceMesh> create_line(MPI_Comm group, std::vector<std::string> names = {},
+                                                       std::optional<runtime::Device> device = {});
 
   ~DeviceMesh();
   DeviceMesh(const DeviceMesh&) = delete;
@@ -53,6 +60,8 @@ public:
   /// Whether the ranks of `other` are the same processes in the same order. Local.
   bool is_congruent(const DeviceMesh& other) const;
 
+  /// Of the memory of what is created on it; equal on all ranks.
+  runtime::Device device() const { return settings_.device; }
   int dims() const { return static_cast<int>(sizes_.size()); }
   int size() const { return size_; }
   int rank() const { return rank_; }
@@ -89,7 +98,7 @@ public:
   std::shared_ptr<comm::SharedMemory> make_shared_memory(int axis) const;
 
 private:
-  DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names);
+  DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names, Settings settings);
   void require_axis(int axis) const;
   int line(int axis) const;
   std::string describe() const;
@@ -100,7 +109,7 @@ private:
   std::vector<int> sizes_;
   std::vector<int> coordinates_;
   std::vector<std::string> names_;
-  Settings settings_ = Settings::from_environment(); ///< of all communicators made here
+  Settings settings_; ///< of all communicators made here
   Home home_;
   bool shares_nodes_ = false;
   Communicators communicators_;

@@ -4,9 +4,13 @@
 #pragma once
 
 #include <ostraka/base/error.hpp>
-#include <ostraka/runtime/stream.hpp>
+#include <ostraka/runtime/execution.hpp>
 
 #include <Kokkos_Core.hpp>
+
+#ifdef OSTRAKA_CUDA_DOUBLE
+#include <ostraka/runtime/cuda_double.hpp>
+#endif
 
 #include <cstdint>
 
@@ -24,6 +28,13 @@ void parallel_for(const char* label, const Execution& execution, std::int64_t co
     Kokkos::parallel_for(label, Kokkos::RangePolicy<Kokkos::Cuda, Index>(space, 0, count), functor);
     return;
   }
+#endif
+#ifdef OSTRAKA_CUDA_DOUBLE
+  if (execution.device == Device::cuda)
+    return cuda_double::launch(label, execution.native, [=] {
+      for (std::int64_t i = 0; i < count; ++i)
+        functor(i);
+    });
 #endif
   expect(execution.device == Device::host, Status::NOT_SUPPORTED, label, ": this build has no CUDA back end");
   using Host = Kokkos::DefaultHostExecutionSpace;
@@ -44,6 +55,15 @@ void parallel_reduce(const char* label, const Execution& execution, std::int64_t
     Kokkos::parallel_reduce(label, Kokkos::RangePolicy<Kokkos::Cuda, Index>(space, 0, count), functor, result);
     space.fence(label);
     return;
+  }
+#endif
+#ifdef OSTRAKA_CUDA_DOUBLE
+  if (execution.device == Device::cuda) {
+    functor.init(result);
+    return cuda_double::run(label, execution.native, [&] {
+      for (std::int64_t i = 0; i < count; ++i)
+        functor(i, result);
+    });
   }
 #endif
   expect(execution.device == Device::host, Status::NOT_SUPPORTED, label, ": this build has no CUDA back end");

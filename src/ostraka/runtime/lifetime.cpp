@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
+#include <ostraka/runtime/device.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 #include <ostraka/runtime/trace.hpp>
 
@@ -13,6 +14,15 @@ namespace {
 int starts = 0;
 bool owns_kokkos = false;
 
+Kokkos::InitializationSettings settings() {
+  Kokkos::InitializationSettings result;
+#ifdef KOKKOS_ENABLE_CUDA
+  require_device(Device::cuda, "initialize (this build has CUDA)");
+  result.set_device_id(cuda_device());
+#endif
+  return result.set_disable_warnings(true);
+}
+
 } // namespace
 
 void initialize() {
@@ -22,12 +32,16 @@ void initialize() {
     environment::count_limit();
     environment::backend();
     environment::ranks_per_node();
+    environment::device();
     expect(!Kokkos::is_finalized(), Status::INVALID_STATE,
            "initialize: Kokkos was already finalised in this process and cannot start again");
     if (!Kokkos::is_initialized()) {
-      Kokkos::initialize(Kokkos::InitializationSettings().set_disable_warnings(true));
+      Kokkos::initialize(settings());
       owns_kokkos = true;
     }
+#ifdef KOKKOS_ENABLE_CUDA
+    select_cuda_device(Kokkos::device_id()); // kernels run where the memory is
+#endif
     trace::start();
   }
   ++starts;

@@ -5,26 +5,27 @@
 
 #include <ostraka/base/callable.hpp>
 #include <ostraka/base/export.hpp>
+#include <ostraka/runtime/execution.hpp>
 #include <ostraka/runtime/task.hpp>
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace ostraka::runtime {
 
-enum class Device : std::int32_t { host = 0, cuda = 1 };
-
-/// Where a kernel runs: what launch() hands to its body.
-struct Execution {
-  Device device = Device::host;
-  void* native = nullptr; ///< cudaStream_t on cuda, unused on hosts
-};
-
 /// A point in a stream. Copies refer to the same point; a default-constructed event is complete.
 class OSTRAKA_API Event {
 public:
   struct State {
+    virtual ~State() = default;
+    /// Whether the point is reached; asks the device where it is in a stream of one.
+    virtual bool poll() { return done; }
+    /// The cudaEvent_t, which other streams can wait for, once it stands in its stream; else null.
+    virtual void* native() const { return nullptr; }
+
     bool done = false;
     std::exception_ptr error;
   };
@@ -32,9 +33,11 @@ public:
   Event() = default;
   explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  bool is_done() const { return state_ == nullptr || state_->done; }
+  bool is_done() const { return state_ == nullptr || state_->poll(); }
   /// Why the work before this point did not complete; null when it did.
   std::exception_ptr error() const { return state_ == nullptr ? nullptr : state_->error; }
+  /// A cudaEvent_t once it stands in a stream of a device; else null.
+  void* native() const { return state_ == nullptr ? nullptr : state_->native(); }
 
 private:
   std::shared_ptr<State> state_;

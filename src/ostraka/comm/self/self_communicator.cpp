@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/comm/impl/copy_transfers.hpp>
 #include <ostraka/comm/self/self_communicator.hpp>
-
-#include <cstring>
+#include <ostraka/runtime/device.hpp>
 
 namespace ostraka::comm {
 
 namespace {
 
-// With one rank every collective is a copy, or nothing when it is in place.
+// With one rank every collective is a copy on the stream, or nothing when it is in place.
 class Copy final : public Collective {
 public:
   Copy(Operand in, Operand out, std::int64_t bytes) : in_(std::move(in)), out_(std::move(out)), bytes_(bytes) {}
-  void start() override {
-    if (bytes_ > 0 && in_.data() != out_.data())
-      std::memmove(out_.data(), in_.data(), static_cast<std::size_t>(bytes_));
-  }
+  bool is_stream_ordered() const override { return true; }
+  void start() override { runtime::copy(execution(), in_.data(), out_.data(), bytes_); }
   bool test() override { return true; }
 
 private:
@@ -29,7 +26,13 @@ public:
   Exchange(Operand in, std::vector<Transfer> sends, Operand out, std::vector<Transfer> receives, std::int64_t width)
       : in_(std::move(in)), sends_(std::move(sends)), out_(std::move(out)), receives_(std::move(receives)),
         width_(width) {}
-  void start() override { impl::copy_transfers(in_.data(), sends_, 0, out_.data(), receives_, 0, width_); }
+  bool is_stream_ordered() const override { return true; }
+  void start() override {
+    impl::copy_transfers(in_.data(), sends_, 0, out_.data(), receives_, 0, width_,
+                         [&](const std::byte* from, std::byte* to, std::int64_t bytes) {
+                           runtime::copy(execution(), from, to, bytes);
+                         });
+  }
   bool test() override { return true; }
 
 private:

@@ -8,7 +8,7 @@
 
 namespace ostraka::comm {
 
-/// A group of this process alone: copies, no message passing.
+/// A group of this process alone: copies in the memory of any device, no message passing.
 OSTRAKA_API std::shared_ptr<Communicator> make_self_communicator(std::string name);
 
 } // namespace ostraka::comm

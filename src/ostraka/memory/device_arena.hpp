@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ostraka/memory/arena.hpp>
+#include <ostraka/runtime/stream.hpp>
+
+#include <memory>
+
+namespace ostraka::memory {
+
+/// An arena in the memory of this process's GPU. Memory that queued work uses must not be released; what trim() gives
+/// back must not be in use by any. Throws NOT_SUPPORTED where there is no GPU or the build has no CUDA.
+OSTRAKA_API std::shared_ptr<Arena> make_device_arena();
+
+/// make_host_arena() or that.
+OSTRAKA_API std::shared_ptr<Arena> make_arena(runtime::Device device);
+
+} // namespace ostraka::memory

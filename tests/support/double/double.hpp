@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests ask the double of CUDA and NCCL. It has the entry points that the library calls, host memory behind them,
+// and streams that run when somebody asks for the state of an event, in an order drawn from a seed within what events
+// allow, so that a missing wait shows as wrong data. It proves arguments and order, never speed.
+//
+// OSTRAKA_DOUBLE_SEED        the order in which streams run (default 1; each rank has its own sequence)
+// OSTRAKA_DOUBLE_DEVICES     GPUs of the machine (default 16)
+// OSTRAKA_DOUBLE_DROP_WAIT=n the n-th wait of a stream for an event is left out
+// OSTRAKA_DOUBLE_DROP_POLL=n the n-th point at which the host finds work unfinished says that it is done
+// OSTRAKA_DOUBLE_PROTECT=0   hosts may touch memory of the device, which else ends the program
+// OSTRAKA_DOUBLE_REPORT=1    rank 0 says at the end how many waits there were
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ostraka::cuda_double {
+
+/// A call of NCCL that starts an operation.
+struct Call {
+  std::string name;
+  std::string communicator;
+  int stream;         ///< number
+  std::int64_t count; ///< as passed
+  int dtype;          ///< as passed
+  int launch;         ///< number of its group
+};
+
+/// All so far, in order, and those since the last call of this function.
+std::vector<Call> take_calls();
+
+/// Calls of cudaStreamWaitEvent so far, and points that the host found unfinished.
+std::int64_t waits();
+std::int64_t polls();
+
+/// What was done against the rules of CUDA or NCCL, one line each; empty: nothing. A program that has not taken it fails
+/// when it ends.
+std::string take_misuse();
+
+} // namespace ostraka::cuda_double

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine.hpp"
+
+#include <mpi.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+namespace ostraka::cuda_double {
+
+std::int64_t setting(const char* variable, std::int64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr || *text == '\0' ? otherwise : std::atoll(text);
+}
+
+namespace {
+
+// What nobody has taken makes the program fail, whatever it thinks.
+void report_at_exit() {
+  Engine& engine = Engine::get();
+  if (setting("OSTRAKA_DOUBLE_REPORT", 0) != 0 && engine.rank() == 0)
+    std::fprintf(stderr, "double: %lld waits, %lld polls\n", static_cast<long long>(engine.waits),
+                 static_cast<long long>(engine.polls));
+  if (!engine.take_misuse().empty())
+    std::_Exit(3);
+}
+
+} // namespace
+
+Engine& Engine::get() {
+  static Engine& engine = *new Engine; // outlives everything that ends with the process
+  return engine;
+}
+
+Engine::Engine()
+    : dropped_wait_(setting("OSTRAKA_DOUBLE_DROP_WAIT", 0)), dropped_poll_(setting("OSTRAKA_DOUBLE_DROP_POLL", 0)),
+      protects_(setting("OSTRAKA_DOUBLE_PROTECT", 1) != 0) {
+  int has_mpi = 0;
+  MPI_Initialized(&has_mpi);
+  if (has_mpi != 0)
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  random_.seed(static_cast<unsigned>(setting("OSTRAKA_DOUBLE_SEED", 1) * 1000 + rank_));
+  std::atexit(report_at_exit);
+}
+
+void Engine::misuse(const std::string& text) {
+  std::fprintf(stderr, "double: rank %d: misuse: %s\n", rank_, text.c_str());
+  misuse_ += text + "\n";
+}
+
+std::string Engine::take_misuse() { return std::exchange(misuse_, ""); }
+
+// --- streams
+
+Stream* Engine::make_stream() {
+  static int number = 0;
+  streams_.push_back(std::make_unique<Stream>());
+  streams_.back()->number = ++number;
+  return streams_.back().get();
+}
+
+void Engine::destroy_stream(Stream* stream) {
+  const auto found =
+      std::find_if(streams_.begin(), streams_.end(), [&](const auto& one) { return one.get() == stream; });
+  if (found == streams_.end())
+    return misuse("a stream was destroyed twice");
+  destroyed_.push_back(std::move(*found));
+  streams_.erase(found);
+}
+
+void Engine::push(Stream* stream, Work work) {
+  const bool is_known =
+      std::any_of(streams_.begin(), streams_.end(), [&](const auto& one) { return one.get() == stream; });
+  if (!is_known)
+    return misuse(work.label + " on a stream that does not exist");
+  const std::string reason = stream->is_closed ? stream->is_closed() : "";
+  if (!reason.empty())
+    misuse(work.label + " on a stream while " + reason);
+  stream->queue.push_back(std::move(work));
+}
+
+// One stream often goes far ahead of the others, which uniform draws hardly ever show.
+Stream* Engine::choose() {
+  std::vector<Stream*> busy;
+  for (const auto* list : {&streams_, &destroyed_})
+    for (const auto& stream : *list)
+      if (!stream->queue.empty())
+        busy.push_back(stream.get());
+  if (busy.empty())
+    return nullptr;
+  const bool stays = std::find(busy.begin(), busy.end(), favourite_) != busy.end() && draw(8) != 0;
+  if (!stays)
+    favourite_ = busy[draw(static_cast<unsigned>(busy.size()))];
+  return favourite_;
+}
+
+bool Engine::step(Stream& stream) {
+  const bool is_done = stream.queue.front().step();
+  if (is_done)
+    stream.queue.pop_front();
+  else if (&stream == favourite_)
+    favourite_ = nullptr;
+  return is_done;
+}
+
+void Engine::run_some() {
+  if (running_)
+    return;
+  constexpr unsigned attempts[] = {0, 1, 1, 2, 3, 12};
+  unsigned left = attempts[draw(std::size(attempts))];
+  if (left == 0 || choose() == nullptr)
+    return;
+  running_ = true;
+  for (; left > 0; --left)
+    if (Stream* const stream = choose())
+      step(*stream);
+  std::erase_if(destroyed_, [](const auto& stream) { return stream->queue.empty(); });
+  running_ = false;
+}
+
+void Engine::run_until(const std::function<bool()>& done, const char* what) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  while (!done()) {
+    run_some();
+    if (Clock::now() - start > std::chrono::minutes(1)) {
+      std::fprintf(stderr, "double: rank %d: %s does not end\n", rank_, what);
+      std::abort();
+    }
+  }
+}
+
+std::shared_ptr<Point> Engine::record(Stream* stream) {
+  auto point = std::make_shared<Point>();
+  push(stream, {"cudaEventRecord", [point] {
+                  point->is_done = true;
+                  return true;
+                }});
+  return point;
+}
+
+void Engine::wait(Stream* stream, const std::shared_ptr<Point>& point) {
+  if (++waits == dropped_wait_ || point == nullptr)
+    return;
+  push(stream, {"cudaStreamWaitEvent", [point] { return point->is_done; }});
+}
+
+bool Engine::query(Point& point) {
+  run_some();
+  if (point.is_done || point.is_dropped)
+    return true;
+  if (!std::exchange(point.was_polled, true))
+    point.is_dropped = ++polls == dropped_poll_;
+  return point.is_dropped;
+}
+
+// --- memory
+
+std::byte* Engine::reserve(std::size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED)
+    return nullptr;
+  reserved_[static_cast<std::byte*>(data)] = bytes;
+  return static_cast<std::byte*>(data);
+}
+
+void Engine::unreserve(std::byte* data) {
+  const auto found = reserved_.find(data);
+  if (found == reserved_.end())
+    return misuse("addresses were freed that are not reserved");
+  munmap(data, found->second);
+  reserved_.erase(found);
+}
+
+// New memory of a device holds anything.
+void Engine::map(std::byte* data, std::size_t bytes) {
+  if (!is_device(data))
+    return misuse("memory was mapped at addresses that are not reserved");
+  mprotect(data, bytes, PROT_READ | PROT_WRITE);
+  std::memset(data, 0xff, bytes);
+  if (protects_)
+    mprotect(data, bytes, PROT_NONE);
+  mapped_[data] = bytes;
+}
+
+void Engine::unmap(std::byte* data, std::size_t bytes) {
+  const auto found = mapped_.find(data);
+  if (found == mapped_.end() || found->second != bytes)
+    return misuse("memory was unmapped that is not mapped like this");
+  mapped_.erase(found);
+  mprotect(data, bytes, PROT_NONE);
+  madvise(data, bytes, MADV_DONTNEED);
+}
+
+void Engine::open_memory(bool open) {
+  if (protects_)
+    for (const auto& [data, bytes] : mapped_)
+      mprotect(data, bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+bool Engine::is_device(const void* data) const {
+  const auto* at = static_cast<const std::byte*>(data);
+  return std::any_of(reserved_.begin(), reserved_.end(),
+                     [&](const auto& range) { return at >= range.first && at < range.first + range.second; });
+}
+
+bool Engine::is_mapped(const void* data, std::size_t bytes) const {
+  const auto* at = static_cast<const std::byte*>(data);
+  const auto* const end = at + bytes;
+  for (const auto& [begin, size] : mapped_) // ascending
+    if (at >= begin && at < begin + size)
+      at = begin + size;
+  return at >= end;
+}
+
+bool Engine::expect_mapped(const void* data, std::size_t bytes, const std::string& user) {
+  const bool is_good = bytes == 0 || is_mapped(data, bytes);
+  if (!is_good)
+    misuse(user + ": " + std::to_string(bytes) + " bytes that are not (or no longer) memory of the device");
+  return is_good;
+}
+
+bool Engine::is_pinned(const void* data) const {
+  const auto* at = static_cast<const std::byte*>(data);
+  return std::any_of(pinned.begin(), pinned.end(),
+                     [&](const auto& range) { return at >= range.first && at < range.first + range.second; });
+}
+
+// --- for tests
+
+std::vector<Call> take_calls() { return std::exchange(Engine::get().calls, {}); }
+std::int64_t waits() { return Engine::get().waits; }
+std::int64_t polls() { return Engine::get().polls; }
+std::string take_misuse() { return Engine::get().take_misuse(); }
+
+} // namespace ostraka::cuda_double
