@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 # Who starts Kokkos, and when it ends; when objects are destroyed; how often the library starts.
 MATRIX = sorted({
-    before + "M" + between + "I" * starts + "CU" + "".join(order)
+    before + "M" + between + "I" * starts + "CUG" + "".join(order)
     for before, between, ends in (("", "", ""), ("K", "", "k"), ("", "K", "k"))
     for starts in (1, 2)
     for order in (list(itertools.permutations([*"Di", *ends, "m"])) if starts == 1 else [("i", "U", "D", "i", *ends, "m")])

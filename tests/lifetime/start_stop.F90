@@ -78,7 +78,6 @@ contains
     if (ierr == OSTRAKA_OK) call module%pre_forward(ierr)
     if (ierr == OSTRAKA_OK) call module%post_forward(ierr)
     if (ierr == OSTRAKA_OK) call context%end_inference(ierr)
-    if (ierr == OSTRAKA_OK) call gather()
   end subroutine
 
   subroutine gather()

@@ -47,8 +47,7 @@ static ostraka_status_t use(void) {
   TRY(ostraka_fsdp_context_begin_inference(context));
   TRY(ostraka_fsdp_module_pre_forward(module));
   TRY(ostraka_fsdp_module_post_forward(module));
-  TRY(ostraka_fsdp_context_end_inference(context));
-  return gather();
+  return ostraka_fsdp_context_end_inference(context);
 }
 
 static ostraka_status_t destroy(void) {

@@ -50,7 +50,6 @@ void use() {
   objects.module->pre_forward();
   objects.module->post_forward();
   objects.context->end_inference();
-  gather();
 }
 
 void step(char letter) {
