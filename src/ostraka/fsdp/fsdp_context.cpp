@@ -31,7 +31,7 @@ std::vector<comm::Setting> settings_of(const ContextConfig& config) {
   };
   const auto type = [](const char* what, std::optional<DType> dtype) {
     return comm::Setting{what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
-                   dtype ? static_cast<std::int32_t>(*dtype) : -1};
+                         dtype ? static_cast<std::int32_t>(*dtype) : -1};
   };
   Hash placements;
   if (config.placements)
