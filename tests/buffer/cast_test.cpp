@@ -172,9 +172,8 @@ void expect_converted(const DBuffer& from, const DBuffer& to) {
     const bool is_payload = payload[static_cast<std::size_t>(from.range().begin + i)];
     const Element expected = is_payload ? converted(value, to.dtype()) : Element{};
     const void* found = after.data() + static_cast<std::size_t>(i) * width;
-    const bool both_nan =
-        std::isnan(ostraka::test::element(found, 0, to.dtype())) &&
-        std::isnan(ostraka::test::element(expected.data(), 0, to.dtype()));
+    const bool both_nan = std::isnan(ostraka::test::element(found, 0, to.dtype())) &&
+                          std::isnan(ostraka::test::element(expected.data(), 0, to.dtype()));
     if (!both_nan && std::memcmp(found, expected.data(), width) != 0)
       FAIL() << name(from.dtype()) << " to " << name(to.dtype()) << ", element " << i << ": " << std::hexfloat << value
              << (is_payload ? "" : " (padding)") << " became " << exact(found, 0, to.dtype()) << ", expected "
@@ -242,8 +241,8 @@ TEST(Accumulate, EveryFloatingTypeIntoEveryFloatingType) {
         Bytes expected(static_cast<std::size_t>(sum.bytes()));
         const Bytes sums = bytes_of(sum), addends = bytes_of(addend);
         for (std::int64_t i = 0; i < sum.numel(); ++i) {
-          const double exactly = ostraka::test::element(sums.data(), i, to) +
-                                 factor * ostraka::test::element(addends.data(), i, from);
+          const double exactly =
+              ostraka::test::element(sums.data(), i, to) + factor * ostraka::test::element(addends.data(), i, from);
           const bool is_wide = from == DType::f64 || to == DType::f64;
           ostraka::test::set_element(expected.data(), i, to, is_wide ? exactly : static_cast<float>(exactly));
         }

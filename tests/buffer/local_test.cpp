@@ -159,8 +159,7 @@ TEST(FromLocal, HostMemoryOnADevice) {
   const auto layout = reference_of({{5, 4}, {2, 6}, {3}}, ranks);
   const Range own = DBuffer(mesh, {S}, layout, DType::f64).range();
   std::vector<double> memory(static_cast<std::size_t>(own.size()), 5);
-  const DBuffer buffer =
-      DBuffer::from_local(memory.data(), own.size(), mesh, {S}, layout, DType::f64, Padding::clear);
+  const DBuffer buffer = DBuffer::from_local(memory.data(), own.size(), mesh, {S}, layout, DType::f64, Padding::clear);
   memory.assign(memory.size(), 6);
   expect_values(buffer, [](std::int64_t) { return 5; });
   EXPECT_TRUE(own.size() == 0 || runtime::is_device_memory(buffer.data()));

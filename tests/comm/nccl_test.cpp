@@ -227,8 +227,8 @@ TEST(Nccl, CallsOfEveryOperation) {
   ASSERT_EQ(names(gather), std::vector<std::string>{"ncclAllGather"});
   EXPECT_EQ(gather[0].count, 5);
   EXPECT_EQ(gather[0].communicator, "line");
-  const auto reduce = calls_of(
-      [&] { group->reduce_scatter(*stream, in, out, Segments::equal(ranks, 5), DType::bf16, ReduceOp::sum); });
+  const auto reduce =
+      calls_of([&] { group->reduce_scatter(*stream, in, out, Segments::equal(ranks, 5), DType::bf16, ReduceOp::sum); });
   ASSERT_EQ(names(reduce), std::vector<std::string>{"ncclReduceScatter"});
   constexpr int f32 = 7; // ncclFloat32
   EXPECT_EQ(reduce[0].dtype, f32);
@@ -278,7 +278,8 @@ TEST(Nccl, ComparisonsFindOtherCalls) {
   group->allreduce(*stream, operand(filled(8, 1), DType::f32), rank == 0 ? 8 : 7, DType::f32, ReduceOp::sum);
   expect_error(Status::RANKS_DISAGREE, [&] { runtime::synchronize(stream->record(), "reduction"); },
                {"allreduce of 8 f32", "allreduce of 7 f32"});
-  expect_error(Status::FAILED, [&] { group->allreduce(*stream, operand({1}, DType::f32), 1, DType::f32, ReduceOp::sum); },
+  expect_error(Status::FAILED,
+               [&] { group->allreduce(*stream, operand({1}, DType::f32), 1, DType::f32, ReduceOp::sum); },
                {"failed earlier"});
   MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -294,7 +295,8 @@ TEST(Double, FindsUnequalCounts) {
   EXPECT_NO_THROW(runtime::synchronize(stream->record(), "reduction")); // which is complete for hosts
   EXPECT_NE(cuda_double::take_misuse().find("allreduce of 8 elements"), std::string::npos);
   runtime::progress_all();
-  expect_error(Status::FAILED, [&] { group->allreduce(*stream, operand({1}, DType::f32), 1, DType::f32, ReduceOp::sum); });
+  expect_error(Status::FAILED,
+               [&] { group->allreduce(*stream, operand({1}, DType::f32), 1, DType::f32, ReduceOp::sum); });
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

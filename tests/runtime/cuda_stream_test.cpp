@@ -162,8 +162,8 @@ TEST(CudaStreams, ErrorsOfTheComputeStreamReachTheCallerOnce) {
   expect_error(Status::USER_FAILURE,
                [&] { compute->launch("bad", [](const Execution&) { fail(Status::USER_FAILURE, "body"); }); }, {"body"});
   EXPECT_NO_THROW(synchronize(compute->record(), "compute"));
-  compute->submit(std::make_shared<DelayedTask>(
-      3, std::make_exception_ptr(Error(Status::USER_FAILURE, "the peer is gone"))));
+  compute->submit(
+      std::make_shared<DelayedTask>(3, std::make_exception_ptr(Error(Status::USER_FAILURE, "the peer is gone"))));
   expect_error(Status::USER_FAILURE, [&] { synchronize(compute->record(), "compute"); }, {"the peer is gone"});
   std::string order;
   note(*compute, order, '1');

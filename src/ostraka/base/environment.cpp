@@ -51,8 +51,8 @@ DeviceSetting device() {
   const bool has_number = name.starts_with(numbered);
   const auto [end, code] =
       std::from_chars(name.data() + (has_number ? numbered.size() : 0), name.data() + name.size(), index);
-  expect(has_number && code == std::errc() && end == name.data() + name.size() && index >= 0,
-         Status::INVALID_ARGUMENT, "OSTRAKA_DEVICE: expected host, cuda or cuda:N, found '", name, "'");
+  expect(has_number && code == std::errc() && end == name.data() + name.size() && index >= 0, Status::INVALID_ARGUMENT,
+         "OSTRAKA_DEVICE: expected host, cuda or cuda:N, found '", name, "'");
   return {true, index};
 }
 

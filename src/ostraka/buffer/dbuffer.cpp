@@ -200,9 +200,8 @@ void DBuffer::copy_to_device(const void* from, DType source_dtype, const TensorR
                              runtime::Stream& stream) const {
   const std::int64_t bytes = own.count * size_of(source_dtype);
   if (source_dtype == dtype_)
-    return stream.launch("copy_from", [=](const runtime::Execution& execution) {
-      runtime::copy(execution, from, own.data, bytes);
-    });
+    return stream.launch("copy_from",
+                         [=](const runtime::Execution& execution) { runtime::copy(execution, from, own.data, bytes); });
   const auto raw = std::make_shared<memory::Storage>(mesh_->arena(), bytes, memory::Kind::transient);
   stream.launch("copy_from", [=, to = dtype_](const runtime::Execution& execution) {
     runtime::copy(execution, from, raw->data(), bytes);
@@ -280,9 +279,8 @@ void DBuffer::redistribute_into(const DBuffer& out) const {
   check_allocated(out, "redistribute_into");
   expect(out.storage()->device() == storage_->device(), Status::INVALID_ARGUMENT,
          "redistribute_into: out is on another device");
-  run_now(*this, "redistribute_into", [&](runtime::Stream& stream) {
-    buffer::transfer(*this, out, stream, *mesh_->communicators().data);
-  });
+  run_now(*this, "redistribute_into",
+          [&](runtime::Stream& stream) { buffer::transfer(*this, out, stream, *mesh_->communicators().data); });
 }
 
 DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,

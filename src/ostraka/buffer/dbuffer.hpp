@@ -65,7 +65,8 @@ public:
   static DBuffer from_local(void* data, std::int64_t count, MeshPtr mesh, layout::Placements placements,
                             LayoutPtr layout, DType dtype, Padding padding = Padding::refuse);
 
-  /// Uses existing storage from `byte_offset` on, which must have room for the local range; it may be released. No copy.
+  /// Uses existing storage from `byte_offset` on, which must have room for the local range; it may be released. No
+  /// copy.
   static DBuffer from_storage(std::shared_ptr<memory::Storage> storage, MeshPtr mesh, layout::Placements placements,
                               LayoutPtr layout, DType dtype, std::int64_t byte_offset = 0);
 

@@ -173,8 +173,8 @@ private:
   std::int64_t sequence_ = 0;
   std::deque<std::shared_ptr<Collective>, Recycling<std::shared_ptr<Collective>>> fifo_;
   runtime::trace::Clock::time_point traced_until_;
-  Description queued_; ///< what a device was asked for last
-  std::string failure_; ///< the first cause, once failed
+  Description queued_;     ///< what a device was asked for last
+  std::string failure_;    ///< the first cause, once failed
   Group* group_ = nullptr; ///< that collects operations
 };
 

@@ -75,7 +75,14 @@ Settings Settings::from_environment() {
 }
 
 std::int64_t Settings::hash() const {
-  return Hash().add(mpi.checks).add(mpi.count_limit).add(shares_nodes).add(ranks_per_node).add(device).add(stages).value();
+  return Hash()
+      .add(mpi.checks)
+      .add(mpi.count_limit)
+      .add(shares_nodes)
+      .add(ranks_per_node)
+      .add(device)
+      .add(stages)
+      .value();
 }
 
 Home make_home(MPI_Comm group, const Settings& settings) {
@@ -100,7 +107,8 @@ Home make_home(MPI_Comm group, const Settings& settings) {
 }
 
 std::shared_ptr<memory::Arena> make_arena(const Home& home) {
-  return home.shares_memory ? comm::node::make_node_arena(home.node->ranks()) : memory::make_arena(home.arena->device());
+  return home.shares_memory ? comm::node::make_node_arena(home.node->ranks())
+                            : memory::make_arena(home.arena->device());
 }
 
 std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name, const Home& home,

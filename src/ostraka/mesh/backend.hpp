@@ -15,8 +15,8 @@ namespace ostraka::mesh {
 /// Equal on all ranks of a mesh.
 struct Settings {
   comm::MpiSettings mpi;
-  bool shares_nodes = false; ///< the node back end, where ranks share a node
-  int ranks_per_node = 0;    ///< of pretend nodes; 0: real ones
+  bool shares_nodes = false;                      ///< the node back end, where ranks share a node
+  int ranks_per_node = 0;                         ///< of pretend nodes; 0: real ones
   runtime::Device device = runtime::Device::host; ///< of the memory
   bool stages = false;                            ///< memory of GPUs goes through hosts
 

@@ -47,8 +47,8 @@ void require_group(MPI_Comm group) {
 
 bool Communicators::have_failed() const {
   const auto has_failed = [](const auto& communicator) { return !communicator->failure().empty(); };
-  return (all != nullptr && has_failed(all)) || (data != nullptr && has_failed(data)) || std::any_of(gather.begin(), gather.end(), has_failed) ||
-         std::any_of(reduce.begin(), reduce.end(), has_failed);
+  return (all != nullptr && has_failed(all)) || (data != nullptr && has_failed(data)) ||
+         std::any_of(gather.begin(), gather.end(), has_failed) || std::any_of(reduce.begin(), reduce.end(), has_failed);
 }
 
 void require_mpi(const char* operation) {
@@ -102,8 +102,9 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
     for (std::size_t axis = 0; axis < sizes_.size(); ++axis)
       hash.add(sizes_[axis]).add(names_[axis]);
     comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
-    comm::agree_on_value(*communicators_.all, settings_.hash(),
-                         "mesh: the device, OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
+    comm::agree_on_value(
+        *communicators_.all, settings_.hash(),
+        "mesh: the device, OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
   } catch (...) {
     MPI_Comm_free(&group_);
     throw;

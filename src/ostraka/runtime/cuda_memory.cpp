@@ -49,8 +49,8 @@ std::int64_t granularity() {
     total_memory();
     const CUmemAllocationProp properties = own_memory();
     std::size_t found = 0;
-    check_driver(
-        cuMemGetAllocationGranularity(&found, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "granularity", 0);
+    check_driver(cuMemGetAllocationGranularity(&found, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                 "granularity", 0);
     return static_cast<std::int64_t>(found);
   }();
   return bytes;

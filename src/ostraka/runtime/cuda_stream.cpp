@@ -344,9 +344,9 @@ Event record(const Execution& execution) {
 
 void wait(const Execution& execution, const Event& event) {
   if (event.native() != nullptr)
-    check_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(execution.native),
-                                   static_cast<cudaEvent_t>(event.native()), 0),
-               "a wait for an event");
+    check_cuda(
+        cudaStreamWaitEvent(static_cast<cudaStream_t>(execution.native), static_cast<cudaEvent_t>(event.native()), 0),
+        "a wait for an event");
 }
 
 bool is_device_memory(const void* address) {

@@ -35,8 +35,8 @@ std::vector<Call> take_calls();
 std::int64_t waits();
 std::int64_t polls();
 
-/// What was done against the rules of CUDA or NCCL, one line each; empty: nothing. A program that has not taken it fails
-/// when it ends.
+/// What was done against the rules of CUDA or NCCL, one line each; empty: nothing. A program that has not taken it
+/// fails when it ends.
 std::string take_misuse();
 
 } // namespace ostraka::cuda_double

@@ -92,6 +92,10 @@ Stream* Engine::choose() {
     for (const auto& stream : *list)
       if (!stream->queue.empty())
         busy.push_back(stream.get());
+  if (hasty_ != nullptr && std::find(busy.begin(), busy.end(), hasty_) != busy.end())
+    return hasty_;
+  if (held_ != nullptr && busy.size() > 1)
+    std::erase(busy, held_);
   if (busy.empty())
     return nullptr;
   const bool stays = std::find(busy.begin(), busy.end(), favourite_) != busy.end() && draw(8) != 0;
@@ -102,6 +106,8 @@ Stream* Engine::choose() {
 
 bool Engine::step(Stream& stream) {
   const bool is_done = stream.queue.front().step();
+  if (&stream == hasty_) // one piece of work is enough
+    hasty_ = nullptr, held_ = nullptr;
   if (is_done)
     stream.queue.pop_front();
   else if (&stream == favourite_)
@@ -112,6 +118,12 @@ bool Engine::step(Stream& stream) {
 void Engine::run_some() {
   if (running_)
     return;
+  if (idle_ > 0) {
+    --idle_;
+    return;
+  }
+  if (draw(6) == 0)
+    idle_ = draw(40);
   constexpr unsigned attempts[] = {0, 1, 1, 2, 3, 12};
   unsigned left = attempts[draw(std::size(attempts))];
   if (left == 0 || choose() == nullptr)
@@ -138,6 +150,7 @@ void Engine::run_until(const std::function<bool()>& done, const char* what) {
 
 std::shared_ptr<Point> Engine::record(Stream* stream) {
   auto point = std::make_shared<Point>();
+  point->stream = stream;
   push(stream, {"cudaEventRecord", [point] {
                   point->is_done = true;
                   return true;
@@ -146,7 +159,11 @@ std::shared_ptr<Point> Engine::record(Stream* stream) {
 }
 
 void Engine::wait(Stream* stream, const std::shared_ptr<Point>& point) {
-  if (++waits == dropped_wait_ || point == nullptr)
+  if (++waits == dropped_wait_ && point != nullptr && point->stream != stream) {
+    hasty_ = stream;
+    held_ = point->stream;
+  }
+  if (waits == dropped_wait_ || point == nullptr)
     return;
   push(stream, {"cudaStreamWaitEvent", [point] { return point->is_done; }});
 }

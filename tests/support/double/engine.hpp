@@ -16,8 +16,11 @@
 
 namespace ostraka::cuda_double {
 
+struct Stream;
+
 /// A point in a stream.
 struct Point {
+  const Stream* stream = nullptr;
   bool is_done = false;
   bool was_polled = false;
   bool is_dropped = false; ///< the host is told too early
@@ -105,6 +108,10 @@ private:
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Stream>> destroyed_; ///< whose work goes on
   Stream* favourite_ = nullptr;
+  // After a wait was dropped: who did not wait goes first, and the one that he should have waited for is held back.
+  Stream* hasty_ = nullptr;
+  const Stream* held_ = nullptr;
+  unsigned idle_ = 0; ///< so many questions find the device asleep, while hosts go ahead
   bool running_ = false;
   std::string misuse_;
   std::map<std::byte*, std::size_t> reserved_;

@@ -118,7 +118,9 @@ std::int64_t number(std::size_t count) { return static_cast<std::int64_t>(count)
 
 extern "C" {
 
-const char* ncclGetErrorString(ncclResult_t code) { return code == ncclSuccess ? "no error" : "an error of the double"; }
+const char* ncclGetErrorString(ncclResult_t code) {
+  return code == ncclSuccess ? "no error" : "an error of the double";
+}
 const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 ncclResult_t ncclGetVersion(int* version) {
@@ -211,8 +213,7 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncc
 
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t dtype, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue("ncclAllReduce", comm, stream,
-                 {Kind::allreduce, bytes(in), bytes(out), number(count), dtype, op, 0});
+  return enqueue("ncclAllReduce", comm, stream, {Kind::allreduce, bytes(in), bytes(out), number(count), dtype, op, 0});
 }
 
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t dtype, int root,

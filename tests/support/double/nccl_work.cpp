@@ -137,8 +137,8 @@ public:
 
 protected:
   Header header() const {
-    return {comm_->id, 0, request_.count, static_cast<std::int32_t>(request_.kind), request_.dtype, request_.op,
-            request_.peer};
+    return {comm_->id,      0,           request_.count, static_cast<std::int32_t>(request_.kind),
+            request_.dtype, request_.op, request_.peer};
   }
   std::size_t bytes(std::int64_t count) const { return static_cast<std::size_t>(count * width_of(request_.dtype)); }
   void fail(const std::string& what) {
@@ -159,8 +159,13 @@ public:
       own_ = header();
       own_.sequence = comm_->sequence++;
       headers_.resize(static_cast<std::size_t>(comm_->size));
-      exchange([&](int) { return std::pair<const void*, std::size_t>{&own_, sizeof own_}; },
-               [&](int peer) { return std::pair<void*, std::size_t>{&headers_[at(peer)], sizeof own_}; });
+      exchange(
+          [&](int) {
+            return std::pair<const void*, std::size_t>{&own_, sizeof own_};
+          },
+          [&](int peer) {
+            return std::pair<void*, std::size_t>{&headers_[at(peer)], sizeof own_};
+          });
       stage_ = 1;
     }
     if (!are_complete(requests_))
@@ -254,8 +259,8 @@ private:
 
   void finish() {
     const Engine::Access access;
-    const bool reduces = request_.kind == Kind::reduce_scatter || request_.kind == Kind::allreduce ||
-                         request_.kind == Kind::reduce;
+    const bool reduces =
+        request_.kind == Kind::reduce_scatter || request_.kind == Kind::allreduce || request_.kind == Kind::reduce;
     if (request_.kind == Kind::allgather)
       for (int peer = 0; peer < comm_->size; ++peer)
         write(incoming_[at(peer)], peer * request_.count);

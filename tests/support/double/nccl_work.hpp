@@ -37,15 +37,15 @@ struct Comm {
   std::string name;
   int rank = 0;
   int size = 1;
-  int root = 0;             ///< the world rank that made the id
-  std::vector<int> world;   ///< world ranks, once known
-  int tag = 0;              ///< this one and the next two are its own
-  std::int64_t issued = 0;  ///< launches
-  std::int64_t run = 0;     ///< of them, so many are over
+  int root = 0;              ///< the world rank that made the id
+  std::vector<int> world;    ///< world ranks, once known
+  int tag = 0;               ///< this one and the next two are its own
+  std::int64_t issued = 0;   ///< launches
+  std::int64_t run = 0;      ///< of them, so many are over
   std::int64_t sequence = 0; ///< of collectives carried out
-  int polls_left = 0;       ///< until a call of NCCL is taken
+  int polls_left = 0;        ///< until a call of NCCL is taken
   ncclResult_t error = ncclSuccess;
-  bool is_ended = false;    ///< aborted
+  bool is_ended = false; ///< aborted
   bool is_finalized = false;
 
   // While it starts:

@@ -10,8 +10,9 @@
 
 namespace ostraka::comm::impl {
 
-/// copy(from, to, bytes) is called for each run that `sends` from `in` have for rank `receiver`, with where `receives` into `out` want it from rank
-/// `sender`, in order; the two lists may be cut differently. Returns the number of elements, which ends with the shorter list.
+/// copy(from, to, bytes) is called for each run that `sends` from `in` have for rank `receiver`, with where `receives`
+/// into `out` want it from rank `sender`, in order; the two lists may be cut differently. Returns the number of
+/// elements, which ends with the shorter list.
 template <class Copy>
 std::int64_t copy_transfers(const std::byte* in, std::span<const Transfer> sends, int receiver, std::byte* out,
                             std::span<const Transfer> receives, int sender, std::int64_t width, Copy&& copy) {
@@ -38,9 +39,8 @@ std::int64_t copy_transfers(const std::byte* in, std::span<const Transfer> sends
 /// The same with plain copies in the memory of the host.
 inline std::int64_t copy_transfers(const std::byte* in, std::span<const Transfer> sends, int receiver, std::byte* out,
                                    std::span<const Transfer> receives, int sender, std::int64_t width) {
-  return copy_transfers(
-      in, sends, receiver, out, receives, sender, width,
-      [](const std::byte* from, std::byte* to, std::int64_t bytes) { copy_bytes(from, to, bytes); });
+  return copy_transfers(in, sends, receiver, out, receives, sender, width,
+                        [](const std::byte* from, std::byte* to, std::int64_t bytes) { copy_bytes(from, to, bytes); });
 }
 
 } // namespace ostraka::comm::impl

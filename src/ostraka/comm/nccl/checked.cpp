@@ -41,9 +41,8 @@ public:
         return false;
       if (compared_.error())
         std::rethrow_exception(compared_.error());
-      comm::impl::expect_agreement(line_->size, line_->name, description.sequence, [&](int k) -> const Record& {
-        return (*records_)[static_cast<std::size_t>(k)];
-      });
+      comm::impl::expect_agreement(line_->size, line_->name, description.sequence,
+                                   [&](int k) -> const Record& { return (*records_)[static_cast<std::size_t>(k)]; });
       operation_->is_started = true;
       operation_->start();
     }

@@ -113,9 +113,9 @@ void from_wire(const runtime::Execution& execution, const Wire& wire, ReduceOp o
   if (wire.form == Form::wide)
     return for_16_bits(dtype, [&](auto value) {
       using T = decltype(value);
-      runtime::parallel_for("ostraka::narrow", execution, count,
-                            Narrow<T>{static_cast<const float*>(from), static_cast<T*>(to),
-                                      divides ? static_cast<float>(ranks) : 1.0f});
+      runtime::parallel_for(
+          "ostraka::narrow", execution, count,
+          Narrow<T>{static_cast<const float*>(from), static_cast<T*>(to), divides ? static_cast<float>(ranks) : 1.0f});
     });
   if (wire.form == Form::keys)
     return for_floating(dtype, [&](auto value) {

@@ -214,10 +214,9 @@ public:
   std::int64_t scratch_bytes() const override { return packed_ * width(); }
 
   void before(const runtime::Execution& execution, std::byte* scratch) override {
-    comm::impl::copy_transfers(in_.data(), all_sends_, rank(), out_.data(), all_receives_, rank(), width(),
-                               [&](const std::byte* from, std::byte* to, std::int64_t bytes) {
-                                 runtime::copy(execution, from, to, bytes);
-                               });
+    comm::impl::copy_transfers(
+        in_.data(), all_sends_, rank(), out_.data(), all_receives_, rank(), width(),
+        [&](const std::byte* from, std::byte* to, std::int64_t bytes) { runtime::copy(execution, from, to, bytes); });
     for (const Message& message : sends_)
       for_packed(message, scratch, [&](const Transfer& run, std::byte* place) {
         runtime::copy(execution, in_.data() + run.offset * width(), place, run.count * width());

@@ -28,10 +28,9 @@ public:
         width_(width) {}
   bool is_stream_ordered() const override { return true; }
   void start() override {
-    impl::copy_transfers(in_.data(), sends_, 0, out_.data(), receives_, 0, width_,
-                         [&](const std::byte* from, std::byte* to, std::int64_t bytes) {
-                           runtime::copy(execution(), from, to, bytes);
-                         });
+    impl::copy_transfers(
+        in_.data(), sends_, 0, out_.data(), receives_, 0, width_,
+        [&](const std::byte* from, std::byte* to, std::int64_t bytes) { runtime::copy(execution(), from, to, bytes); });
   }
   bool test() override { return true; }
 

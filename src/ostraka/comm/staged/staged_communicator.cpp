@@ -93,11 +93,10 @@ protected:
   std::unique_ptr<Collective> make_allgather(Operand in, Operand out, const layout::Segments& pieces,
                                              DType dtype) override {
     const std::int64_t width = size_of(dtype);
-    return stage({std::move(in), pieces.range(rank()).size() * width}, {std::move(out), pieces.size() * width}, false,
-                 [pieces, dtype](Communicator& host, runtime::Stream& queue, const Description& what, const Operand& from,
-                                 const Operand& to) {
-                   host.allgather(queue, from, to, pieces, dtype, what.name, what.detail);
-                 });
+    return stage(
+        {std::move(in), pieces.range(rank()).size() * width}, {std::move(out), pieces.size() * width}, false,
+        [pieces, dtype](Communicator& host, runtime::Stream& queue, const Description& what, const Operand& from,
+                        const Operand& to) { host.allgather(queue, from, to, pieces, dtype, what.name, what.detail); });
   }
 
   std::unique_ptr<Collective> make_reduce_scatter(Operand in, Operand out, const layout::Segments& pieces, DType dtype,
@@ -129,12 +128,11 @@ protected:
   std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
                                             std::vector<Transfer> receives, DType dtype) override {
     const std::int64_t width = size_of(dtype), sent = end_of(sends) * width, received = end_of(receives) * width;
-    return stage({std::move(in), sent}, {std::move(out), received}, true,
-                 [sends = std::move(sends), receives = std::move(receives),
-                  dtype](Communicator& host, runtime::Stream& queue, const Description& what, const Operand& from,
-                         const Operand& to) {
-                   host.exchange(queue, from, sends, to, receives, dtype, what.detail, what.name);
-                 });
+    return stage(
+        {std::move(in), sent}, {std::move(out), received}, true,
+        [sends = std::move(sends), receives = std::move(receives),
+         dtype](Communicator& host, runtime::Stream& queue, const Description& what, const Operand& from,
+                const Operand& to) { host.exchange(queue, from, sends, to, receives, dtype, what.detail, what.name); });
   }
 
 private:

@@ -15,8 +15,8 @@ inline void check_cuda(cudaError_t code, const std::string& operation) {
   if (code == cudaSuccess)
     return;
   const Status status = code == cudaErrorMemoryAllocation ? Status::OUT_OF_MEMORY : Status::FAILED;
-  fail(status, operation, ": CUDA error ", static_cast<int>(code), " (", cudaGetErrorName(code), "): ",
-       cudaGetErrorString(code));
+  fail(status, operation, ": CUDA error ", static_cast<int>(code), " (", cudaGetErrorName(code),
+       "): ", cudaGetErrorString(code));
 }
 
 /// Makes the GPU of this process current, and says which it is. Throws NOT_SUPPORTED where there is none.
