@@ -44,7 +44,27 @@ TEST(Environment, Backend) {
   const ScopedEnvironment scope("OSTRAKA_BACKEND", "mpi");
   EXPECT_EQ(environment::backend(), environment::Backend::mpi);
   const ScopedEnvironment wrong("OSTRAKA_BACKEND", "shm");
-  expect_error(Status::INVALID_ARGUMENT, [] { environment::backend(); }, {"OSTRAKA_BACKEND", "node or mpi", "shm"});
+  expect_error(Status::INVALID_ARGUMENT, [] { environment::backend(); },
+               {"OSTRAKA_BACKEND", "node, mpi or staged", "shm"});
+}
+
+TEST(Environment, Device) {
+  const ScopedEnvironment backend("OSTRAKA_BACKEND", "staged");
+  EXPECT_EQ(environment::backend(), environment::Backend::staged);
+  for (const char* text : {static_cast<const char*>(nullptr), "", "host"}) {
+    const ScopedEnvironment scope("OSTRAKA_DEVICE", text);
+    EXPECT_FALSE(environment::device().is_cuda);
+  }
+  const ScopedEnvironment cuda("OSTRAKA_DEVICE", "cuda");
+  EXPECT_TRUE(environment::device().is_cuda);
+  EXPECT_EQ(environment::device().index, -1);
+  const ScopedEnvironment third("OSTRAKA_DEVICE", "cuda:2");
+  EXPECT_TRUE(environment::device().is_cuda);
+  EXPECT_EQ(environment::device().index, 2);
+  for (const char* wrong : {"gpu", "cuda:", "cuda:-1", "cuda:1x"}) {
+    const ScopedEnvironment scope("OSTRAKA_DEVICE", wrong);
+    expect_error(Status::INVALID_ARGUMENT, [] { environment::device(); }, {"OSTRAKA_DEVICE", "cuda:N", wrong});
+  }
 }
 
 TEST(Environment, Numbers) {
