@@ -208,10 +208,10 @@ public:
 private:
   struct Step {
     const char* label;
-    std::function<bool()> run; ///< true when complete
+    Callable<bool()> run; ///< true when complete
   };
 
-  void push(const char* label, std::function<bool()> run) {
+  void push(const char* label, Callable<bool()> run) {
     steps_.push_back({label, std::move(run)});
     progress();
   }
@@ -262,7 +262,7 @@ private:
   cudaStream_t stream_;
   bool is_own_;
   Role role_;
-  std::deque<Step> steps_;
+  std::deque<Step, Recycling<Step>> steps_;
   Retained retained_;
   std::exception_ptr error_;
   bool advancing_ = false;
