@@ -19,6 +19,7 @@ struct NamedState {
   DBuffer model_weight;  ///< the same elements in the storage type; refers to nothing where that is main_weight itself
   DBuffer main_gradient; ///< same layout, placements and type as main_weight; refers to nothing for frozen weights
   std::map<std::string, DBuffer> state; ///< "exp_avg", ...: likewise, created by the optimizer
+  std::shared_ptr<memory::Arena> state_arena; ///< where state is created; null: beside main_gradient
   std::function<bool()> has_gradient;   ///< whether main_gradient holds a complete gradient
   /// A number that changes with every contribution to main_gradient; empty: nobody counts.
   std::function<std::int64_t()> gradient_version;

@@ -23,13 +23,13 @@ Bucket::Bucket(std::shared_ptr<Resources> resources, std::shared_ptr<Ranks> rank
   reduced_ = gradients_.view(optimizer_placements(*ranks_, contents_.is_sharded));
   main_gradient_ = contents_.main == contents_.gradient ? reduced_
                                                         : DBuffer(ranks_->mesh, reduced_.placements(), contents_.layout,
-                                                                  contents_.main, {ranks_->arena, Kind::gradients});
+                                                                  contents_.main, {ranks_->gradient_arena, Kind::gradients});
   for (std::size_t i = 0; i < accumulates_.size(); ++i)
     for (const std::string& pattern : resources_->config.f32_accumulators)
       accumulates_[i] |= matches(pattern, contents_.names[i]) ? 1 : 0;
   if (std::find(accumulates_.begin(), accumulates_.end(), 1) != accumulates_.end())
     accumulators_ =
-        DBuffer(ranks_->mesh, gradients_.placements(), contents_.layout, DType::f32, {ranks_->arena, Kind::gradients});
+        DBuffer(ranks_->mesh, gradients_.placements(), contents_.layout, DType::f32, {ranks_->gradient_arena, Kind::gradients});
   clear_gradients();
 }
 
@@ -52,13 +52,19 @@ void Bucket::start_reduction(bool all_reduce) {
   reduce.wait(resources_->compute->record()); // sees what the caller wrote
   if (ranks_->pre_scale != 1)
     buffer::scale(ranks_->pre_scale, gradients_, reduce);
-  is_whole_reduced_ = all_reduce || !contents_.is_sharded;
+  is_whole_reduced_ = all_reduce || !contents_.is_sharded || is_rounded_between_axes();
   if (is_whole_reduced_) // over all axes at once
     ranks_->communicators.all->allreduce(reduce, {gradients_.storage(), gradients_.byte_offset()}, gradients_.numel(),
                                          gradients_.dtype(), ranks_->op, gradients_.name());
   else
     buffer::redistribute(gradients_, reduced_, reduce, ranks_->communicators);
   reduction_ = reduce.record();
+}
+
+// 16-bit sums are rounded once, which takes one operation over all axes.
+bool Bucket::is_rounded_between_axes() const {
+  const mesh::DeviceMesh& mesh = *ranks_->mesh;
+  return size_of(contents_.gradient) == 2 && mesh.size() != mesh.axis_size(mesh.dims() - 1);
 }
 
 void Bucket::complete_whole() {
@@ -86,7 +92,6 @@ void Bucket::copy_accumulators(bool into_gradients) {
 
 void Bucket::zero_grad() {
   std::fill(written_.begin(), written_.end(), 0);
-  is_whole_reduced_ = false;
 }
 
 void Bucket::clear_gradients() {
@@ -122,6 +127,7 @@ buffer::NamedState Bucket::named_state() const {
   if (!weights_.model().is_alias_of(weights_.main()))
     state.model_weight = weights_.model();
   state.main_gradient = main_gradient_;
+  state.state_arena = ranks_->arena;
   return state;
 }
 

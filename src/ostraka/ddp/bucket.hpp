@@ -41,7 +41,6 @@ public:
 
   const std::vector<std::string>& names() const { return contents_.names; }
   Weights& weights() { return weights_; }
-  const Ranks& ranks() const { return *ranks_; }
   const Weights& weights() const { return weights_; }
 
   struct Gradient {
@@ -54,7 +53,7 @@ public:
   bool is_written(int tensor) const { return written_[tensor] != 0; }
 
   /// Queues the reduction; gradients that nobody wrote are zero. Afterwards the whole is reduced, or, with a sharded
-  /// optimizer and unless `all_reduce`, this rank's part of it.
+  /// optimizer and unless `all_reduce` (or 16-bit sums over several axes), this rank's part of it.
   void start_reduction(bool all_reduce);
   /// Queues what brings the reduced parts of all ranks together, if that is still to be done.
   void complete_whole();
@@ -75,6 +74,7 @@ public:
   buffer::NamedState named_state() const;
 
 private:
+  bool is_rounded_between_axes() const;
   void copy_accumulators(bool into_gradients);
 
   std::shared_ptr<Resources> resources_;

@@ -159,21 +159,23 @@ void DistributedDataParallel::start_grad_sync() {
 void DistributedDataParallel::finish_grad_sync(bool force_all_reduce) {
   require_gradients("finish_grad_sync");
   expect(is_syncing(), Status::INVALID_STATE, "finish_grad_sync: not inside no_sync");
-  if (is_reduced())
-    return;
   comm::StepStatus& status = *resources_->status;
+  if (is_reduced()) {
+    if (!status.has_failed())
+      return;
+    zero_grad_buffer(); // it failed before its step began: the others reduce, and this rank takes part with zeros
+  }
   status.communicate([&] {
     // With overlap some ranks may have started some reductions, so all are of one kind.
     start_reductions(force_all_reduce && !config().overlap_grad_reduce);
-    if (!has_compared_weights_)
-      compare_weights(); // behind the reductions, which ranks start before or here
+    if (!has_compared_weights_) { // behind reductions and gathers, which all ranks have started by now
+      gather_all(false);
+      compare_weights();
+    }
     status.attempt([&] {
-      for (const BucketGroup& group : groups_)
-        for (const auto& bucket : group.buckets) {
-          if (force_all_reduce)
-            bucket->complete_whole();
-          bucket->finish_reduction();
-        }
+      if (force_all_reduce)
+        for_all_buckets([](Bucket& bucket) { bucket.complete_whole(); });
+      for_all_buckets([](Bucket& bucket) { bucket.finish_reduction(); });
     });
     try {
       status.agree(*dense_->communicators.all);
@@ -187,8 +189,9 @@ void DistributedDataParallel::finish_grad_sync(bool force_all_reduce) {
 }
 
 bool DistributedDataParallel::is_reduced() const {
-  return std::all_of(groups_.begin(), groups_.end(),
-                     [](const BucketGroup& group) { return group.gradients == Gradients::reduced; });
+  return !groups_.empty() && std::all_of(groups_.begin(), groups_.end(), [](const BucketGroup& group) {
+    return group.gradients == Gradients::reduced;
+  });
 }
 
 void DistributedDataParallel::end_step(bool failed) {
@@ -225,9 +228,7 @@ void DistributedDataParallel::scale_gradients(double factor) {
   require_gradients("scale_gradients");
   expect(std::isfinite(factor), Status::INVALID_ARGUMENT, "scale_gradients: expected a finite factor, found ", factor);
   require_nothing_in_flight("scale_gradients");
-  for (const BucketGroup& group : groups_)
-    for (const auto& bucket : group.buckets)
-      bucket->scale_gradients(factor);
+  for_all_buckets([&](Bucket& bucket) { bucket.scale_gradients(factor); });
 }
 
 buffer::TensorRange DistributedDataParallel::main_gradient(const std::string& name, DType dtype) const {
@@ -244,9 +245,17 @@ void DistributedDataParallel::offload_grad_buffers() {
   require_gradients("offload_grad_buffers");
   require_nothing_in_flight_anywhere("offload_grad_buffers");
   zero_grad_buffer();
+  release_gradients();
+  is_offloaded_ = true;
+}
+
+// To the system: nothing else lies in their arenas.
+void DistributedDataParallel::release_gradients() {
   for (const auto& storage : gradient_storages_)
     storage->release();
-  is_offloaded_ = true;
+  for (const auto& ranks : {dense_, expert_})
+    if (ranks != nullptr)
+      ranks->gradient_arena->trim();
 }
 
 void DistributedDataParallel::restore_grad_buffers() {
@@ -254,15 +263,18 @@ void DistributedDataParallel::restore_grad_buffers() {
   expect(is_offloaded_, Status::INVALID_STATE, "restore_grad_buffers: they are not offloaded");
   resources_->status->communicate([&] {
     start_gathers(0);
-    comm::together(*dense_->communicators.all, [&] {
-      for (const auto& storage : gradient_storages_)
-        storage->reallocate();
-    });
+    try {
+      comm::together(*dense_->communicators.all, [&] {
+        for (const auto& storage : gradient_storages_)
+          storage->reallocate();
+      });
+    } catch (const Error&) { // all or nothing
+      release_gradients();
+      throw;
+    }
   });
   is_offloaded_ = false;
-  for (const BucketGroup& group : groups_)
-    for (const auto& bucket : group.buckets)
-      bucket->clear_gradients();
+  for_all_buckets([](Bucket& bucket) { bucket.clear_gradients(); });
 }
 
 // By the mesh's own communicator, whose operations all ranks call in one order.
@@ -279,7 +291,7 @@ void DistributedDataParallel::require_nothing_in_flight(const char* operation) c
          Status::INVALID_STATE, operation, ": gradients are being reduced; call finish_grad_sync first");
 }
 
-void DistributedDataParallel::require_gradients(const std::string& operation) const {
+void DistributedDataParallel::require_gradients(const char* operation) const {
   require_finalized(operation);
   expect(!is_offloaded_, Status::INVALID_STATE, operation,
          ": gradients are offloaded; call restore_grad_buffers first");

@@ -58,11 +58,11 @@ std::shared_ptr<DistributedDataParallel> DistributedDataParallel::create(buffer:
                                                                          buffer::MeshPtr expert_mesh) {
   runtime::require_initialized("ddp");
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "ddp: the mesh is null");
-  for (const auto& one : {mesh, expert_mesh})
-    expect(one == nullptr || one->device() == runtime::Device::host, Status::NOT_SUPPORTED,
-           "ddp: this version steps on hosts only; make its meshes with the device host");
   comm::Communicator& all = *mesh->communicators().all;
   comm::together(all, [&] {
+    for (const auto& one : {mesh, expert_mesh})
+      expect(one == nullptr || one->device() == runtime::Device::host, Status::NOT_SUPPORTED,
+             "ddp: this version steps on hosts only; make its meshes with the device host");
     validate(config);
     expect(expert_mesh == nullptr || mesh->size() % expert_mesh->size() == 0, Status::INVALID_ARGUMENT,
            "ddp: the expert mesh has ", expert_mesh == nullptr ? 0 : expert_mesh->size(),
@@ -77,12 +77,16 @@ DistributedDataParallel::DistributedDataParallel(buffer::MeshPtr mesh, Config co
   comm::Communicator& all = *mesh->communicators().all;
   const int size = mesh->size();
   dense_ = make_ranks(std::move(mesh), "ddp");
-  if (expert_mesh != nullptr)
-    expert_ = make_ranks(std::move(expert_mesh), "ddp experts");
   comm::together(all, [&] { // one node may have too little
+    if (expert_mesh != nullptr)
+      expert_ = make_ranks(std::move(expert_mesh), "ddp experts");
+  });
+  comm::together(all, [&] {
     for (const auto& ranks : {dense_, expert_})
-      if (ranks != nullptr)
+      if (ranks != nullptr) {
         ranks->arena = ranks->mesh->make_arena();
+        ranks->gradient_arena = ranks->mesh->make_arena();
+      }
   });
   for (const auto& ranks : {dense_, expert_})
     if (ranks != nullptr) {
@@ -102,7 +106,7 @@ DistributedDataParallel::DistributedDataParallel(buffer::MeshPtr mesh, Config co
 
 std::shared_ptr<Ranks> DistributedDataParallel::make_ranks(buffer::MeshPtr mesh, const std::string& owner) {
   auto communicators = mesh->make_communicators(owner);
-  return std::make_shared<Ranks>(Ranks{std::move(mesh), std::move(communicators), nullptr});
+  return std::make_shared<Ranks>(Ranks{std::move(mesh), std::move(communicators), nullptr, nullptr});
 }
 
 DistributedDataParallel::~DistributedDataParallel() {
@@ -128,7 +132,9 @@ void DistributedDataParallel::add_parameter(ParameterSpec spec) {
          "add_parameter('", name, "'): expected weights of f64, f32 or bf16, found ", ostraka::name(spec.dtype));
   expect(!spec.expert || expert_ != nullptr, Status::INVALID_ARGUMENT, "add_parameter('", name,
          "'): an expert needs the expert mesh that create takes");
-  layout::numel(spec.shape); // refuses negative extents
+  expect(std::all_of(spec.shape.begin(), spec.shape.end(), [](std::int64_t extent) { return extent >= 0; }),
+         Status::INVALID_ARGUMENT, "add_parameter('", name, "'): expected extents >= 0, found ",
+         layout::to_string(spec.shape));
   specs_.push_back(std::move(spec));
 }
 
@@ -183,7 +189,9 @@ void DistributedDataParallel::check_agreement() const {
   }
   comm::agree_on_settings(*dense_->communicators.all, all, "finalize: parameters, in order: ");
   if (expert_ != nullptr)
-    comm::agree_on_settings(*expert_->communicators.all, experts, "finalize: experts, in order: ");
+    comm::together(*dense_->communicators.all, [&] { // ranks that have other experts learn it, too
+      comm::agree_on_settings(*expert_->communicators.all, experts, "finalize: experts, in order: ");
+    });
 }
 
 void DistributedDataParallel::plan(std::optional<std::vector<BufferLayout>> layouts) {
@@ -210,7 +218,9 @@ void DistributedDataParallel::check_layouts_agree() const {
   }
   comm::agree_on_settings(*dense_->communicators.all, all, "finalize: layouts: ");
   if (expert_ != nullptr)
-    comm::agree_on_settings(*expert_->communicators.all, experts, "finalize: layouts: ");
+    comm::together(*dense_->communicators.all, [&] {
+      comm::agree_on_settings(*expert_->communicators.all, experts, "finalize: layouts: ");
+    });
 }
 
 // All or nothing, on all ranks.
@@ -225,8 +235,10 @@ void DistributedDataParallel::undo_buckets() {
   // Where ranks share memory itself, nobody allocates before all have given back.
   comm::together(*dense_->communicators.all, [&] {
     for (const auto& ranks : {dense_, expert_})
-      if (ranks != nullptr)
+      if (ranks != nullptr) {
         ranks->arena->trim();
+        ranks->gradient_arena->trim();
+      }
   });
 }
 
@@ -235,10 +247,11 @@ void DistributedDataParallel::make_buckets() {
   std::vector<int> order; // [bucket]: the parameter that is used first, whose gradient comes last
   for (const BufferLayout& buffer : layouts_) {
     const auto& ranks = ranks_of(buffer.key.expert);
-    const auto storage = [&, &arena = ranks->arena](DType dtype, Kind kind) {
+    const auto storage = [&](const std::shared_ptr<memory::Arena>& arena, DType dtype, Kind kind) {
       return std::make_shared<memory::Storage>(arena, multiply(buffer.size(), size_of(dtype), "ddp: bytes"), kind);
     };
-    BufferMemory memory{storage(buffer.key.parameter, Kind::parameters), storage(buffer.key.gradient, Kind::gradients)};
+    BufferMemory memory{storage(ranks->arena, buffer.key.parameter, Kind::parameters),
+                        storage(ranks->gradient_arena, buffer.key.gradient, Kind::gradients)};
     gradient_storages_.push_back(memory.gradients);
     for (int b = 0; b < static_cast<int>(buffer.buckets.size()); ++b) {
       Contents contents{std::make_shared<layout::GlobalLayout>(layout_of(buffer, b, specs_)),
@@ -326,15 +339,6 @@ void DistributedDataParallel::make_frozen_weights() {
       for (int t = 0; t < static_cast<int>(numbers.size()); ++t)
         places_[specs_[numbers[t]].name] = {numbers[t], frozen_.back().get(), t};
     }
-}
-
-template <class Function>
-void DistributedDataParallel::for_all_weights(Function&& function) {
-  for (BucketGroup& group : groups_)
-    for (const auto& bucket : group.buckets)
-      function(bucket->weights());
-  for (const auto& weights : frozen_)
-    function(*weights);
 }
 
 void DistributedDataParallel::broadcast_params() {

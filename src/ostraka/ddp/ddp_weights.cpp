@@ -60,7 +60,7 @@ const DistributedDataParallel::Place& DistributedDataParallel::find_trainable(co
   return place;
 }
 
-void DistributedDataParallel::require_finalized(const std::string& operation) const {
+void DistributedDataParallel::require_finalized(const char* operation) const {
   resources_->status->require_usable();
   expect(is_finalized_, Status::INVALID_STATE, operation, ": call finalize first");
 }
@@ -173,9 +173,6 @@ void DistributedDataParallel::free_overlap_buffers() {
     for (int g = static_cast<int>(groups_.size()) - 1; g >= 0; --g)
       finish_gather(g);
   });
-  for (const auto& ranks : {dense_, expert_})
-    if (ranks != nullptr)
-      ranks->communicators.scratch->release();
 }
 
 // --- the optimizer
@@ -246,9 +243,9 @@ MemoryReport DistributedDataParallel::memory() const {
     if (ranks != nullptr) {
       const memory::Arena& arena = *ranks->arena;
       report.parameters += arena.usage(memory::Kind::parameters).in_use;
-      report.gradients += arena.usage(memory::Kind::gradients).in_use;
       report.optimizer_state += arena.usage(memory::Kind::optimizer_state).in_use;
-      report.reserved += arena.reserved();
+      report.gradients += ranks->gradient_arena->usage(memory::Kind::gradients).in_use;
+      report.reserved += arena.reserved() + ranks->gradient_arena->reserved();
     }
   for (const ParameterSpec& spec : specs_)
     report.num_elements += layout::numel(spec.shape);

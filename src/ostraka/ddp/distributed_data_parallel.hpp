@@ -39,7 +39,7 @@ public:
   /// Gradients are reduced over all ranks of `mesh`, those of expert parameters over all ranks of `expert_mesh`: some
   /// of the ranks of `mesh`, those that have the same experts. A sharded optimizer is sharded over the innermost axis
   /// of either. Collective over `mesh`. INVALID_ARGUMENT for a configuration that makes no sense, RANKS_DISAGREE for
-  /// different ones.
+  /// different ones, TYPE_MISMATCH for types that cannot be, NOT_SUPPORTED for meshes of GPUs.
   static std::shared_ptr<DistributedDataParallel> create(buffer::MeshPtr mesh, Config config = {},
                                                          buffer::MeshPtr expert_mesh = nullptr);
   /// Collective, since communicators are freed.
@@ -49,8 +49,8 @@ public:
 
   // --- set-up
 
-  /// In the order in which a forward pass uses them. Local. INVALID_ARGUMENT for a name that exists or is empty, a
-  /// shape or a type that cannot be (weights are f64, f32 or bf16), INVALID_STATE after finalize.
+  /// In the order in which a forward pass uses them. Local. INVALID_ARGUMENT for a name that exists or is empty or
+  /// a shape that cannot be, TYPE_MISMATCH unless weights are f64, f32 or bf16, INVALID_STATE after finalize.
   void add_parameter(ParameterSpec spec);
   /// Ends set-up: lays out and allocates; weights and gradients are zero. `layouts`: as plan_buffers gives them,
   /// instead of those that follow from the configuration. Collective. RANKS_DISAGREE names what differs;
@@ -81,7 +81,8 @@ public:
     double beta; ///< 1 where the memory holds earlier contributions, 0 where its values are undefined
   };
   /// Where the whole gradient of a parameter is computed: data = beta * data + contribution. INVALID_STATE, also told
-  /// to all ranks by finish_grad_sync: its bucket is in flight, or this is one contribution more than declared.
+  /// to all ranks by finish_grad_sync: its bucket is in flight, or this is one contribution more than declared. To this
+  /// rank only: INVALID_ARGUMENT for an unknown name, INVALID_STATE for a frozen one, TYPE_MISMATCH.
   Gradient gradient(const std::string& name, DType dtype);
   DType gradient_dtype(const std::string& name) const;
   /// A contribution is complete. With overlap_grad_reduce and outside no_sync the last one of a bucket starts its
@@ -121,9 +122,9 @@ public:
   /// This rank cannot go on with the present step; finish_grad_sync tells the others. Local.
   void fail_step(const std::string& message);
 
-  /// Gradients count as zero and contributions start anew (beta = 0); no memory is touched. Local.
+  /// Gradients count as zero and contributions start anew (beta = 0); no memory is touched. Local, the same on all ranks.
   void zero_grad_buffer();
-  /// Multiplies all gradients, reduced or not. Local. INVALID_STATE in flight, INVALID_ARGUMENT unless `factor` is
+  /// Multiplies all gradients, reduced or not. Local, the same on all ranks. INVALID_STATE in flight, INVALID_ARGUMENT unless `factor` is
   /// finite.
   void scale_gradients(double factor);
   /// This rank's elements of the reduced gradient, main type: all, or, with a sharded optimizer, its part.
@@ -140,7 +141,7 @@ public:
   /// Queues the gathers that weights need after a step of the optimizer; waits for them with `force_sync` or without
   /// overlap_param_gather. `force_dispatch`: also of weights that are whole. Collective.
   void start_param_sync(bool force_sync = false, bool force_dispatch = false);
-  /// Before the module "a.b" runs: waits for the weights of its own parameters ("a.b.weight", not "a.b.c.weight") and
+  /// Before the module "a.b" runs: waits, as ensure_ready does, for the weights of its own parameters ("a.b.weight", not "a.b.c.weight") and
   /// queues the next gather. Does nothing while hooks are disabled. INVALID_ARGUMENT for a module without parameters.
   void pre_forward(const std::string& module);
   /// INVALID_STATE when they are enabled already.
@@ -148,14 +149,15 @@ public:
   /// Then, with `param_sync`, brings all weights up to date. Collective with param_sync.
   void disable_forward_pre_hook(bool param_sync = true);
   bool has_forward_pre_hooks() const { return has_hooks_; }
-  /// Makes the weights of a parameter readable: waits for their gather, or starts it unless hooks are disabled. For
-  /// readers that come before the hook of the module.
+  /// Makes the weights of a parameter readable: waits for their gather, or starts it unless hooks are disabled, until
+  /// every rank has started it, by a use of its own or a collective call of this object. For readers that come before
+  /// the hook of the module.
   void ensure_ready(const std::string& name);
   /// ensure_ready as a function that does nothing once this object is gone.
   std::function<void()> ready_callback(const std::string& name);
-  /// Weights count as not gathered, as after a step. INVALID_STATE in flight.
+  /// Weights count as not gathered, as after a step. Local, the same on all ranks. INVALID_STATE in flight.
   void reset_param_sync_dispatch_state();
-  /// Waits for gathers and gives back memory that they used.
+  /// Waits for gathers in flight; they hold no memory of their own. Local.
   void free_overlap_buffers();
 
   // ---
@@ -196,8 +198,11 @@ private:
   template <class Function>
   void for_all_weights(Function&& function);
 
-  void require_finalized(const std::string& operation) const;
-  void require_gradients(const std::string& operation) const;
+  void require_finalized(const char* operation) const;
+  void require_gradients(const char* operation) const;
+  template <class Function>
+  void for_all_buckets(Function&& function);
+  void release_gradients();
   const Place& find(const std::string& name, const char* operation) const;
   const Place& find_trainable(const std::string& name, const char* operation) const;
 
@@ -240,5 +245,19 @@ private:
   bool has_compared_weights_ = false;
   std::int64_t gradient_version_ = 0; ///< reductions completed so far
 };
+
+template <class Function>
+void DistributedDataParallel::for_all_buckets(Function&& function) {
+  for (BucketGroup& group : groups_)
+    for (const auto& bucket : group.buckets)
+      function(*bucket);
+}
+
+template <class Function>
+void DistributedDataParallel::for_all_weights(Function&& function) {
+  for_all_buckets([&](Bucket& bucket) { function(bucket.weights()); });
+  for (const auto& weights : frozen_)
+    function(*weights);
+}
 
 } // namespace ostraka::ddp

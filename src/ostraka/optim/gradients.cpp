@@ -5,6 +5,7 @@
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/optim/gradients.hpp>
 #include <ostraka/optim/impl/gradient_kernels.hpp>
+#include <ostraka/optim/impl/groups.hpp>
 #include <ostraka/optim/impl/require_gradient.hpp>
 
 #include <cmath>
@@ -31,13 +32,12 @@ std::vector<Result> find_everywhere(States states, const char* operation, std::i
   } own;
   own.arguments = arguments;
   std::optional<Error> error;
-  const buffer::MeshPtr& mesh = states.front().main_gradient.mesh();
+  const buffer::MeshPtr& mesh = widest_mesh(states);
   try {
     for (const NamedState& state : states) {
       require_kept_gradient(state, operation);
       expect(state.main_gradient.mesh()->is_congruent(*mesh), Status::INVALID_ARGUMENT, operation, ": '",
-             state.tensor_names.front(), "' is on a mesh of other ranks than '", states.front().tensor_names.front(),
-             "'");
+             state.tensor_names.front(), "' is on a mesh of fewer ranks than others, as experts of a ddp are");
     }
     own.result = find();
   } catch (const Error& caught) {

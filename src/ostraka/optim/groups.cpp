@@ -90,12 +90,20 @@ void Groups::set(std::span<const NamedState> states, const std::string& pattern,
     runs_[s] = make_runs(states[s].main_weight, values_[s]);
 }
 
-std::int64_t Groups::hash() const {
+std::int64_t Groups::hash(std::span<const NamedState> states, const buffer::MeshPtr& mesh) const {
   Hash hash;
-  for (const auto& state : values_)
-    for (const Hyperparameters& values : state)
-      hash.add(values.learning_rate_factor).add(values.weight_decay);
+  for (std::size_t s = 0; s < values_.size(); ++s)
+    if (states[s].main_weight.mesh() == mesh)
+      for (const Hyperparameters& values : values_[s])
+        hash.add(values.learning_rate_factor).add(values.weight_decay);
   return hash.value();
+}
+
+const buffer::MeshPtr& widest_mesh(std::span<const NamedState> states) {
+  const auto ranks = [](const NamedState& state) { return state.main_weight.mesh()->size(); };
+  return std::max_element(states.begin(), states.end(),
+                          [&](const auto& a, const auto& b) { return ranks(a) < ranks(b); })
+      ->main_weight.mesh();
 }
 
 } // namespace ostraka::optim

@@ -247,11 +247,9 @@ void Optimizer::require_new_gradient() const {
 void Optimizer::prepare_all() {
   if (is_prepared_ || states_.empty())
     return;
-  const auto ranks = [](const NamedState& state) { return state.main_weight.mesh()->size(); };
-  const auto widest = std::max_element(states_.begin(), states_.end(), // experts are on meshes of some of the ranks
-                                       [&](const auto& a, const auto& b) { return ranks(a) < ranks(b); });
-  comm::Communicator& all = *widest->main_weight.mesh()->communicators().all;
-  comm::agree_on_value(all, Hash().add(hash()).add(groups_->hash()).add(learning_rate_).add(steps_).value(),
+  const buffer::MeshPtr& mesh = widest_mesh(states_);
+  comm::Communicator& all = *mesh->communicators().all;
+  comm::agree_on_value(all, Hash().add(hash()).add(groups_->hash(states_, mesh)).add(learning_rate_).add(steps_).value(),
                        "optimizer step: learning rate, coefficients, groups or number of steps (here rate " +
                            std::to_string(learning_rate_) + ", " + std::to_string(steps_) + " steps)");
   comm::together(all, [&] { // all ranks have room, or none goes on
@@ -267,7 +265,7 @@ DBuffer& Optimizer::state_buffer(NamedState& state, const char* name) {
     return found->second;
   const DBuffer& like = state.main_gradient; // weights may stand in memory that others share
   return state.state[name] = DBuffer(like.mesh(), like.placements(), like.layout(), like.dtype(),
-                                     {like.storage()->arena(), memory::Kind::optimizer_state});
+                                     {state.state_arena ? state.state_arena : like.storage()->arena(), memory::Kind::optimizer_state});
 }
 
 std::unique_ptr<Optimizer> make_adamw(std::vector<NamedState> states, const AdamWConfig& config) {

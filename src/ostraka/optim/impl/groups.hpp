@@ -25,6 +25,9 @@ struct Run {
   Hyperparameters values;
 };
 
+/// That of the most ranks; experts are on meshes of some of them.
+const buffer::MeshPtr& widest_mesh(std::span<const buffer::NamedState> states);
+
 class Groups {
 public:
   /// All tensors have `weight_decay`.
@@ -35,7 +38,8 @@ public:
 
   /// Cover the local range of a state, padding included, in order.
   const std::vector<Run>& runs(std::size_t state) const { return runs_[state]; }
-  std::int64_t hash() const;
+  /// Of the states on `mesh`: experts, and so their order, may be others on other ranks.
+  std::int64_t hash(std::span<const buffer::NamedState> states, const buffer::MeshPtr& mesh) const;
 
 private:
   std::vector<std::vector<Hyperparameters>> values_; ///< [state][tensor]
