@@ -187,6 +187,27 @@ TEST(FailStep, IsToldToAll) {
   });
 }
 
+// A rank that cannot even begin a step: the others wait for what it owes them.
+TEST(FailStep, BeforeTheStepBegins) {
+  const auto mesh = make_mesh();
+  for_all_configs([&](const Config& config) {
+    Net net(mesh, config);
+    net.step_with(At::rest, [] {});
+    const auto step = [&] {
+      if (rank == ranks - 1) {
+        net.ddp->fail_step("no input");
+      } else {
+        net.ddp->zero_grad_buffer();
+        net.backward(1);
+      }
+      net.ddp->finish_grad_sync();
+    };
+    expect_error_everywhere(Status::USER_FAILURE, step, {"rank " + std::to_string(ranks - 1), "no input"});
+    net.step_with(At::rest, [] {});
+    net.expect_all_current();
+  });
+}
+
 TEST(FailStep, TheLowestRankIsReported) {
   Net net(make_mesh(), make_config(false));
   net.backward(1);

@@ -200,11 +200,11 @@ TEST(GradSync, SumsOf16BitsAreRoundedOnce) {
     once[i] = bf16_value(round_to_bf16(sum));
     twice[i] = rounded_sum;
   }
-  for (const bool sharded : {false, true}) {
+  for (const auto& [shape, sharded] : {std::pair{mesh, false}, {mesh, true}, {make_plane(), true}}) {
     Config config = make_config(sharded);
     config.gradient_dtype = DType::bf16;
     config.scaling = Scaling::sum;
-    Vectors v(mesh, config, {vector_of("a.w", count, DType::bf16)});
+    Vectors v(shape, config, {vector_of("a.w", count, DType::bf16)});
     void* gradient = v.ddp->gradient("a.w", DType::bf16).data;
     for (int i = 0; i < count; ++i)
       set_element(gradient, i, DType::bf16, values[rank][i]);

@@ -159,6 +159,20 @@ TEST(Finalize, RanksAgreeOnParameters) {
   EXPECT_TRUE(ddp->is_finalized());
 }
 
+// Also those learn it who have other experts.
+TEST(Finalize, ExpertsThatDifferAreToldToAll) {
+  if (ranks < 4 || ranks % 2 != 0)
+    GTEST_SKIP() << "needs two meshes of experts with two ranks each";
+  MPI_Comm group = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &group);
+  const auto mesh = make_mesh(), experts = mesh::DeviceMesh::create_line(group);
+  MPI_Comm_free(&group);
+  const auto ddp = DistributedDataParallel::create(mesh, make_config(false), experts);
+  ddp->add_parameter(vector_of("a.w", 30));
+  ddp->add_parameter(expert(vector_of("b.w", rank == 2 ? 31 : 30)));
+  expect_error_everywhere(Status::RANKS_DISAGREE, [&] { ddp->finalize(); }, {"finalize: experts", "parameter 2"});
+}
+
 // Only rank 0 has too large an expert. Nothing stays behind, on any rank.
 TEST(Finalize, OutOfMemoryIsToldToAll) {
   const auto mesh = make_mesh(), alone = mesh::DeviceMesh::create(MPI_COMM_SELF, {1});

@@ -59,15 +59,18 @@ TEST(Memory, Case34TransientPeakDoesNotGrowWithDepth) {
 
 TEST(Memory, ABoundOnBytesMakesTheRingShorter) {
   const auto mesh = make_mesh();
+  int largest_node = mesh->node_size();
+  MPI_Allreduce(MPI_IN_PLACE, &largest_node, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   const auto peak = [&](int slots, std::optional<std::int64_t> bytes_of_a_rank) {
     Options options = make_options(Recipe::zero_3, 5);
     options.config.gradient_slots = slots;
     if (bytes_of_a_rank)
-      options.config.gradient_slot_bytes = *bytes_of_a_rank * mesh->node_size();
+      options.config.gradient_slot_bytes = *bytes_of_a_rank * largest_node;
     return transient_peak(mesh, options);
   };
   constexpr std::int64_t two_slots = 2 * least_layer + least_layer / 2;
-  EXPECT_EQ(peak(3, two_slots), peak(2, std::nullopt));
+  const bool has_more_room = mesh->node_size() < largest_node; // so much that three fit
+  EXPECT_EQ(peak(3, two_slots), has_more_room ? peak(3, std::nullopt) : peak(2, std::nullopt));
   EXPECT_EQ(peak(1, two_slots), peak(1, std::nullopt)); // never longer
   EXPECT_EQ(peak(3, 0), peak(1, std::nullopt));
   EXPECT_EQ(peak(3, 100 * least_layer), peak(3, std::nullopt));

@@ -21,15 +21,16 @@ Bucket::Bucket(std::shared_ptr<Resources> resources, std::shared_ptr<Ranks> rank
                                      contents_.gradient, memory.first * size_of(contents_.gradient));
   gradients_.set_name("gradients of " + name);
   reduced_ = gradients_.view(optimizer_placements(*ranks_, contents_.is_sharded));
-  main_gradient_ = contents_.main == contents_.gradient ? reduced_
-                                                        : DBuffer(ranks_->mesh, reduced_.placements(), contents_.layout,
-                                                                  contents_.main, {ranks_->gradient_arena, Kind::gradients});
+  main_gradient_ = contents_.main == contents_.gradient
+                       ? reduced_
+                       : DBuffer(ranks_->mesh, reduced_.placements(), contents_.layout, contents_.main,
+                                 {ranks_->gradient_arena, Kind::gradients});
   for (std::size_t i = 0; i < accumulates_.size(); ++i)
     for (const std::string& pattern : resources_->config.f32_accumulators)
       accumulates_[i] |= matches(pattern, contents_.names[i]) ? 1 : 0;
   if (std::find(accumulates_.begin(), accumulates_.end(), 1) != accumulates_.end())
-    accumulators_ =
-        DBuffer(ranks_->mesh, gradients_.placements(), contents_.layout, DType::f32, {ranks_->gradient_arena, Kind::gradients});
+    accumulators_ = DBuffer(ranks_->mesh, gradients_.placements(), contents_.layout, DType::f32,
+                            {ranks_->gradient_arena, Kind::gradients});
   clear_gradients();
 }
 
@@ -90,9 +91,7 @@ void Bucket::copy_accumulators(bool into_gradients) {
                           static_cast<int>(i), *resources_->compute);
 }
 
-void Bucket::zero_grad() {
-  std::fill(written_.begin(), written_.end(), 0);
-}
+void Bucket::zero_grad() { std::fill(written_.begin(), written_.end(), 0); }
 
 void Bucket::clear_gradients() {
   buffer::fill_zero(gradients_, *resources_->compute);

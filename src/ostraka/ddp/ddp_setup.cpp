@@ -218,9 +218,8 @@ void DistributedDataParallel::check_layouts_agree() const {
   }
   comm::agree_on_settings(*dense_->communicators.all, all, "finalize: layouts: ");
   if (expert_ != nullptr)
-    comm::together(*dense_->communicators.all, [&] {
-      comm::agree_on_settings(*expert_->communicators.all, experts, "finalize: layouts: ");
-    });
+    comm::together(*dense_->communicators.all,
+                   [&] { comm::agree_on_settings(*expert_->communicators.all, experts, "finalize: layouts: "); });
 }
 
 // All or nothing, on all ranks.

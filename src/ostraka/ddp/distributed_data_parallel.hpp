@@ -122,10 +122,11 @@ public:
   /// This rank cannot go on with the present step; finish_grad_sync tells the others. Local.
   void fail_step(const std::string& message);
 
-  /// Gradients count as zero and contributions start anew (beta = 0); no memory is touched. Local, the same on all ranks.
+  /// Gradients count as zero and contributions start anew (beta = 0); no memory is touched. Local, the same on all
+  /// ranks.
   void zero_grad_buffer();
-  /// Multiplies all gradients, reduced or not. Local, the same on all ranks. INVALID_STATE in flight, INVALID_ARGUMENT unless `factor` is
-  /// finite.
+  /// Multiplies all gradients, reduced or not. Local, the same on all ranks. INVALID_STATE in flight, INVALID_ARGUMENT
+  /// unless `factor` is finite.
   void scale_gradients(double factor);
   /// This rank's elements of the reduced gradient, main type: all, or, with a sharded optimizer, its part.
   /// INVALID_STATE unless finish_grad_sync has completed it since the last zero_grad_buffer.
@@ -141,8 +142,9 @@ public:
   /// Queues the gathers that weights need after a step of the optimizer; waits for them with `force_sync` or without
   /// overlap_param_gather. `force_dispatch`: also of weights that are whole. Collective.
   void start_param_sync(bool force_sync = false, bool force_dispatch = false);
-  /// Before the module "a.b" runs: waits, as ensure_ready does, for the weights of its own parameters ("a.b.weight", not "a.b.c.weight") and
-  /// queues the next gather. Does nothing while hooks are disabled. INVALID_ARGUMENT for a module without parameters.
+  /// Before the module "a.b" runs: waits, as ensure_ready does, for the weights of its own parameters ("a.b.weight",
+  /// not "a.b.c.weight") and queues the next gather. Does nothing while hooks are disabled. INVALID_ARGUMENT for a
+  /// module without parameters.
   void pre_forward(const std::string& module);
   /// INVALID_STATE when they are enabled already.
   void enable_forward_pre_hook();

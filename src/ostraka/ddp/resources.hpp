@@ -19,7 +19,7 @@ struct Ranks {
   mesh::Communicators communicators; ///< of this owner alone
   std::shared_ptr<memory::Arena> arena;
   std::shared_ptr<memory::Arena> gradient_arena; ///< holds nothing else, so that offloading empties it
-  double pre_scale = 1; ///< of gradients before they are reduced with `op`
+  double pre_scale = 1;                          ///< of gradients before they are reduced with `op`
   layout::ReduceOp op = layout::ReduceOp::mean;
 };
 

@@ -249,7 +249,8 @@ void Optimizer::prepare_all() {
     return;
   const buffer::MeshPtr& mesh = widest_mesh(states_);
   comm::Communicator& all = *mesh->communicators().all;
-  comm::agree_on_value(all, Hash().add(hash()).add(groups_->hash(states_, mesh)).add(learning_rate_).add(steps_).value(),
+  comm::agree_on_value(all,
+                       Hash().add(hash()).add(groups_->hash(states_, mesh)).add(learning_rate_).add(steps_).value(),
                        "optimizer step: learning rate, coefficients, groups or number of steps (here rate " +
                            std::to_string(learning_rate_) + ", " + std::to_string(steps_) + " steps)");
   comm::together(all, [&] { // all ranks have room, or none goes on
@@ -264,8 +265,9 @@ DBuffer& Optimizer::state_buffer(NamedState& state, const char* name) {
   if (found != state.state.end())
     return found->second;
   const DBuffer& like = state.main_gradient; // weights may stand in memory that others share
-  return state.state[name] = DBuffer(like.mesh(), like.placements(), like.layout(), like.dtype(),
-                                     {state.state_arena ? state.state_arena : like.storage()->arena(), memory::Kind::optimizer_state});
+  return state.state[name] =
+             DBuffer(like.mesh(), like.placements(), like.layout(), like.dtype(),
+                     {state.state_arena ? state.state_arena : like.storage()->arena(), memory::Kind::optimizer_state});
 }
 
 std::unique_ptr<Optimizer> make_adamw(std::vector<NamedState> states, const AdamWConfig& config) {
