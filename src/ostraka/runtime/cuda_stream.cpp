@@ -122,6 +122,7 @@ public:
     } catch (const std::exception& cause) {
       log::warn(name_ + ": " + cause.what());
     }
+    retained_.release_done(stream_, false);
     retained_.quarantine(); // empty unless that failed
     if (is_own_)
       cudaStreamDestroy(stream_);
