@@ -48,7 +48,8 @@ public:
   /// Throws INVALID_STATE (MPI or library not initialised), INVALID_ARGUMENT (MPI_COMM_NULL, sizes, names) and
   /// RANKS_DISAGREE (different sizes or names), always on all ranks.
   /// `device` is where the memory of what is created on it lies: without it, where OSTRAKA_DEVICE says. NOT_SUPPORTED
-  /// where a rank has no such device.
+  /// where a rank has no such device. COMMUNICATION (MPI, NCCL), TIME_OUT (a rank does not come) and OUT_OF_MEMORY
+  /// leave nothing behind on this rank.
   static std::shared_ptr<const DeviceMesh> create(MPI_Comm group, std::vector<int> sizes,
                                                   std::vector<std::string> names = {},
                                                   std::optional<runtime::Device> device = {});
@@ -103,6 +104,7 @@ public:
 
 private:
   DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names, Settings settings);
+  void connect();
   void require_axis(int axis) const;
   int line(int axis) const;
   std::string describe() const;
