@@ -67,7 +67,6 @@ class Retained {
 public:
   void add(std::shared_ptr<const void> user) { open_.push_back(std::move(user)); }
   bool is_empty() const { return open_.empty() && closed_.empty(); }
-  std::size_t size() const { return open_.size() + closed_.size(); }
 
   /// `may_record`: nobody is about to queue something on the stream by himself.
   void release_done(cudaStream_t stream, bool may_record) {
