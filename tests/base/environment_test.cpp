@@ -68,18 +68,20 @@ TEST(Environment, Device) {
 }
 
 TEST(Environment, Numbers) {
-  const auto is_read = [](const char* variable, const auto& read, std::int64_t unset) {
+  const auto is_read = [](const char* variable, const auto& read, const char* too_small, std::int64_t unset) {
     for (const auto& [text, number] : {std::pair<const char*, std::int64_t>{nullptr, unset}, {"", unset}, {"7", 7}}) {
       const ScopedEnvironment scope(variable, text);
       EXPECT_EQ(read(), number) << variable;
     }
-    for (const char* wrong : {"0", "-1", "2147483648", "7 ranks", "1e3"}) {
+    for (const char* wrong : {too_small, "-7", "2147483648", "7 ranks", "1e3"}) {
       const ScopedEnvironment scope(variable, wrong);
       expect_error(Status::INVALID_ARGUMENT, [&] { read(); }, {variable, wrong});
     }
   };
-  is_read("OSTRAKA_COUNT_LIMIT", environment::count_limit, 2147483647);
-  is_read("OSTRAKA_RANKS_PER_NODE", environment::ranks_per_node, 0);
+  is_read("OSTRAKA_COUNT_LIMIT", environment::count_limit, "0", 2147483647);
+  is_read("OSTRAKA_RANKS_PER_NODE", environment::ranks_per_node, "-1", 0);
+  const ScopedEnvironment off("OSTRAKA_RANKS_PER_NODE", "0"); // the default can be said
+  EXPECT_EQ(environment::ranks_per_node(), 0);
 }
 
 } // namespace

@@ -24,6 +24,16 @@ TEST(KokkosViews, LocalRange) {
   expect_error(Status::TYPE_MISMATCH, [&] { (tensor_view<bfloat16, 2>(own, 0)); }, {"f64", "bf16"});
 }
 
+TEST(KokkosViews, MemoryOfGpusIsRefused) {
+  const auto mesh = mesh_of({ranks});
+  std::vector<double> values(64);
+  const auto storage = std::make_shared<memory::Storage>(values.data(), 8 * 64, runtime::Device::cuda);
+  const DBuffer own = DBuffer::from_storage(storage, mesh, {S}, reference_of(shapes), DType::f64);
+  expect_error(Status::NOT_SUPPORTED, [&] { local_view<double>(own); }, {"local_view", "cuda"});
+  expect_error(Status::NOT_SUPPORTED, [&] { tensor_range<double>(own, 0); }, {"tensor_range", "cuda"});
+  expect_error(Status::NOT_SUPPORTED, [&] { (tensor_view<double, 2>(own, 0)); }, {"tensor_view", "cuda"});
+}
+
 TEST(KokkosViews, TensorsInCOrder) {
   const auto mesh = mesh_of({ranks});
   const DBuffer whole(mesh, {R}, reference_of(shapes), DType::f64);

@@ -254,6 +254,16 @@ TEST(Nccl, AGroupIsOneLaunch) {
         data.push_back(operand(filled(40, rank + 1), dtype));
         group->allreduce(*stream, data.back(), 40, dtype, ReduceOp::mean);
       }
+      if (!checks) {
+        const auto ignore = [](const runtime::Execution&, std::int64_t, std::int64_t, const void*) {};
+        const Operand whole = operand(filled(ranks, 1), DType::f64), own = operand({1}, DType::f64);
+        expect_error(Status::NOT_SUPPORTED,
+                     [&] {
+                       group->reduce_scatter(*stream, whole, own, Segments::equal(ranks, 1), DType::f64, ReduceOp::sum,
+                                             ignore);
+                     },
+                     {"consumer", "group"});
+      }
       together.submit();
     }
     runtime::synchronize(stream->record(), "group");

@@ -158,6 +158,18 @@ TEST(DeviceMesh, FailuresOfCommunicatorsShow) {
   EXPECT_FALSE(mesh->communicators().have_failed());
 }
 
+// "staged" is about memory of GPUs.
+TEST(DeviceMesh, StagedSharesNodesOfHosts) {
+  const auto shares = [](const char* backend) {
+    const ScopedEnvironment scope("OSTRAKA_BACKEND", backend);
+    return DeviceMesh::create(MPI_COMM_WORLD, {ranks}, {}, runtime::Device::host)->shares_nodes();
+  };
+  EXPECT_EQ(shares("staged"), shares("node"));
+  EXPECT_FALSE(shares("mpi"));
+  const ScopedEnvironment staged("OSTRAKA_BACKEND", "staged");
+  EXPECT_TRUE(Settings::from_environment().shares_nodes);
+}
+
 struct Arguments {
   std::vector<int> sizes;
   std::vector<std::string> names;

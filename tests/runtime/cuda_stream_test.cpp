@@ -171,6 +171,58 @@ TEST(CudaStreams, ErrorsOfTheComputeStreamReachTheCallerOnce) {
   EXPECT_EQ(order, "1");
 }
 
+TEST(CudaStreams, UsersAreFreedWithTheStream) {
+  auto queue = make_queue(Device::cuda, "gather");
+  std::string order;
+  auto user = std::make_shared<int>(0);
+  const std::weak_ptr<int> watched = user;
+  queue->launch("use", [user = std::move(user), &order](const Execution& execution) {
+    cuda_double::launch("use", execution.native, [&] { order += '1'; });
+  });
+  EXPECT_FALSE(watched.expired());
+  queue.reset();
+  EXPECT_EQ(order, "1");
+  EXPECT_TRUE(watched.expired());
+}
+
+/// While it lives.
+struct FailingCalls {
+  FailingCalls() { ostraka::cuda_double::fail_calls(true); }
+  ~FailingCalls() { ostraka::cuda_double::fail_calls(false); }
+};
+
+TEST(CudaStreams, NobodyWaitsForAnEventWithoutAPlace) {
+  const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "5");
+  const auto queue = make_queue(Device::cuda, "gather");
+  Event end;
+  {
+    const FailingCalls failing;
+    end = queue->record();
+    EXPECT_TRUE(end.is_done());
+  }
+  expect_error(Status::FAILED, [&] { synchronize(end, "gather"); }, {"an event", "CUDA error"});
+  expect_error(Status::FAILED, [&] { synchronize(queue->record(), "later"); }, {"an event"}); // as all errors of queues
+  const auto compute = compute_stream(Device::cuda);
+  {
+    const FailingCalls failing;
+    end = compute->record();
+  }
+  expect_error(Status::FAILED, [&] { synchronize(end, "compute"); }, {"an event"});
+  EXPECT_NO_THROW(synchronize(compute->record(), "compute"));
+}
+
+TEST(CudaStreams, TasksStartWhereNoEventHasAPlace) {
+  const ScopedEnvironment limit("OSTRAKA_TIMEOUT_S", "5");
+  const auto queue = make_queue(Device::cuda, "gather");
+  const auto task = std::make_shared<DelayedTask>(3);
+  {
+    const FailingCalls failing;
+    queue->submit(task);
+  }
+  EXPECT_TRUE(task->is_ready()); // peers count on it
+  expect_error(Status::FAILED, [&] { synchronize(queue->record(), "gather"); }, {"an event", "CUDA error"});
+}
+
 TEST(CudaStreams, TimeOutGivesUpWhatIsQueued) {
   const ScopedEnvironment scope("OSTRAKA_TIMEOUT_S", "0.1");
   const auto queue = make_queue(Device::cuda, "row gather");
@@ -233,6 +285,15 @@ TEST(CudaMemory, ArenaGrowsAndTrims) {
   EXPECT_EQ(bytes_at(again.data, again.bytes).size(), static_cast<std::size_t>(1 << 22));
   expect_error(Status::OUT_OF_MEMORY, [&] { arena->allocate(std::int64_t{1} << 40, memory::Kind::other); }, {"arena"});
   EXPECT_EQ(ostraka::cuda_double::take_misuse(), "");
+}
+
+TEST(CudaMemory, ReleaseDoesNotThrow) {
+  const ScopedEnvironment checks("OSTRAKA_CHECK", "1");
+  const auto arena = memory::make_arena(Device::cuda);
+  const auto block = arena->allocate(100, memory::Kind::other);
+  const FailingCalls failing;
+  EXPECT_NO_THROW(arena->release(block, memory::Kind::other));
+  EXPECT_EQ(arena->usage(memory::Kind::other).in_use, 0);
 }
 
 // The double itself: what is wrong is said.

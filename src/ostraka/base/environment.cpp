@@ -64,7 +64,7 @@ int local_rank() {
   return 0;
 }
 
-int ranks_per_node() { return static_cast<int>(number("OSTRAKA_RANKS_PER_NODE", 1, largest_count, 0)); }
+int ranks_per_node() { return static_cast<int>(number("OSTRAKA_RANKS_PER_NODE", 0, largest_count, 0)); }
 
 std::int64_t count_limit() { return number("OSTRAKA_COUNT_LIMIT", 1, largest_count, largest_count); }
 

@@ -48,6 +48,9 @@ template <class T>
 void require_type(const DBuffer& buffer, const char* operation) {
   expect(dtype_of<T>() == buffer.dtype(), Status::TYPE_MISMATCH, operation, ": the buffer holds ", name(buffer.dtype()),
          ", asked for ", name(dtype_of<T>()));
+  expect(buffer.storage()->device() == runtime::Device::host, Status::NOT_SUPPORTED, operation,
+         ": expected memory of the host, found memory on ", runtime::name(buffer.storage()->device()),
+         "; make a View of data() in a memory space of your own");
 }
 
 template <class T, int Rank>
@@ -61,7 +64,8 @@ struct Pointer<T, 0> {
 
 } // namespace detail
 
-/// This rank's whole local range. Valid until the storage is released. Throws TYPE_MISMATCH, also below.
+/// This rank's whole local range. Valid until the storage is released. Throws TYPE_MISMATCH, and NOT_SUPPORTED for
+/// memory of GPUs, also below.
 template <class T>
 HostView<T*> local_view(const DBuffer& buffer) {
   detail::require_type<T>(buffer, "local_view");

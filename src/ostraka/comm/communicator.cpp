@@ -140,6 +140,8 @@ void Communicator::reduce_scatter(runtime::Stream& stream, Operand in, Operand o
                                   std::int64_t agreement) {
   check_pieces("reduce-scatter", pieces);
   check_reduction("reduce-scatter", dtype, op);
+  expect(group_ == nullptr, Status::NOT_SUPPORTED, name_,
+         ": reduce-scatter: a consumer cannot be part of a group; call it before or after the group");
   enqueue(stream, reduce_scatter_of(pieces, dtype, op, std::move(name), agreement), [&] {
     return make_consumed_reduce_scatter(std::move(in), std::move(out), pieces, dtype, op, std::move(consumer));
   });
@@ -210,10 +212,10 @@ void Communicator::enqueue(runtime::Stream& stream, Description description, Mak
   expect(failure_.empty(), Status::FAILED, name_, ": ", description.operation,
          " refused, since the communicator failed earlier: ", failure_);
   if (group_ == nullptr)
-    return start_later(stream,
-                       std::shared_ptr<Collective>(make().release(), std::default_delete<Collective>(),
-                                                   Recycling<Collective>()),
-                       std::move(description));
+    return start_later(
+        stream,
+        std::shared_ptr<Collective>(make().release(), std::default_delete<Collective>(), Recycling<Collective>()),
+        std::move(description));
   expect(&stream == &group_->stream_, Status::INVALID_ARGUMENT, name_, ": ", description.operation,
          ": operations of a group must be on its stream");
   group_->parts_.push_back(make());

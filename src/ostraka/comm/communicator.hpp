@@ -98,7 +98,7 @@ public:
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                       layout::ReduceOp op, Name name = nullptr, std::int64_t agreement = 0);
   /// The same for a `consumer`, which gets results while they are in the cache where the back end allows. Afterwards
-  /// `out` is undefined.
+  /// `out` is undefined. NOT_SUPPORTED while a Group collects operations.
   void reduce_scatter(runtime::Stream& stream, Operand in, Operand out, const layout::Segments& pieces, DType dtype,
                       layout::ReduceOp op, Consumer consumer, Name name = nullptr, std::int64_t agreement = 0);
   /// Reduces `count` elements of `in` into `out` of all ranks, with the rules of reduce_scatter. `out` is `in`

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/checked.hpp>
+#include <ostraka/base/log.hpp>
 #include <ostraka/memory/device_arena.hpp>
 #include <ostraka/runtime/cuda_memory.hpp>
 #include <ostraka/runtime/device.hpp>
 
 #include <algorithm>
+#include <exception>
+#include <string>
 #include <vector>
 
 namespace ostraka::memory {
@@ -53,7 +56,11 @@ protected:
   }
 
   void poison(std::byte* data, std::int64_t bytes) override {
-    runtime::cuda::fill(data, 0xff, bytes); // NaN in every floating type
+    try {
+      runtime::cuda::fill(data, 0xff, bytes); // NaN in every floating type
+    } catch (const std::exception& cause) {   // memory is released while objects end
+      log::warn(std::string("device arena: memory is not filled with NaN: ") + cause.what());
+    }
   }
 
 private:

@@ -69,7 +69,8 @@ std::shared_ptr<comm::Communicator> make_device_communicator(MPI_Comm group, con
 
 Settings Settings::from_environment() {
   const bool is_cuda = environment::device().is_cuda;
-  return {comm::MpiSettings::from_environment(), environment::backend() == environment::Backend::node,
+  // (How memory of GPUs goes says nothing about meshes on hosts.)
+  return {comm::MpiSettings::from_environment(), environment::backend() != environment::Backend::mpi,
           environment::ranks_per_node(), is_cuda ? runtime::Device::cuda : runtime::Device::host,
           environment::backend() == environment::Backend::staged};
 }

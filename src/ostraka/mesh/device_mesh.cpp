@@ -45,10 +45,21 @@ void require_group(MPI_Comm group) {
 
 } // namespace
 
-bool Communicators::have_failed() const {
-  const auto has_failed = [](const auto& communicator) { return !communicator->failure().empty(); };
-  return (all != nullptr && has_failed(all)) || (data != nullptr && has_failed(data)) ||
-         std::any_of(gather.begin(), gather.end(), has_failed) || std::any_of(reduce.begin(), reduce.end(), has_failed);
+std::string Communicators::failure() const {
+  for (const auto& communicator : {all, data})
+    if (communicator != nullptr && !communicator->failure().empty())
+      return communicator->failure();
+  for (const auto* list : {&gather, &reduce})
+    for (const auto& communicator : *list)
+      if (!communicator->failure().empty())
+        return communicator->failure();
+  return "";
+}
+
+void Communicators::require_usable(const char* operation) const {
+  const std::string cause = failure();
+  expect(cause.empty(), Status::COMMUNICATION, operation,
+         ": the result is undefined, since a communicator of the mesh ", "has failed: ", cause, "; make a new mesh");
 }
 
 void require_mpi(const char* operation) {
@@ -83,6 +94,17 @@ std::shared_ptr<const DeviceMesh> DeviceMesh::create(MPI_Comm group, std::vector
 
 DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names, Settings settings)
     : group_(group), sizes_(std::move(sizes)), names_(std::move(names)), settings_(settings) {
+  try {
+    connect();
+  } catch (...) {
+    MPI_Comm_free(&group_);
+    throw;
+  }
+  if (rank_ == 0)
+    log::info("version " OSTRAKA_VERSION_STRING ", " + describe());
+}
+
+void DeviceMesh::connect() {
   MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(group_, &rank_);
   MPI_Comm_size(group_, &size_);
@@ -93,30 +115,22 @@ DeviceMesh::DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::
   comm::check_mpi(MPI_Comm_dup(group_, &for_all), "mesh: MPI_Comm_dup");
   // The ranks have not agreed on settings yet, so this communicator uses none of them.
   communicators_.all = comm::make_mpi_communicator(for_all, "mesh", {false, std::numeric_limits<int>::max()});
-  try {
-    comm::together(*communicators_.all, [&] {
-      check_arguments(size_, sizes_, names_);
-      runtime::compute_stream(settings_.device); // finds out whether there is one that works
-    });
-    Hash hash;
-    for (std::size_t axis = 0; axis < sizes_.size(); ++axis)
-      hash.add(sizes_[axis]).add(names_[axis]);
-    comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
-    comm::agree_on_value(
-        *communicators_.all, settings_.hash(),
-        "mesh: the device, OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
-  } catch (...) {
-    MPI_Comm_free(&group_);
-    throw;
-  }
+  comm::together(*communicators_.all, [&] {
+    check_arguments(size_, sizes_, names_);
+    runtime::compute_stream(settings_.device); // finds out whether there is one that works
+  });
+  Hash hash;
+  for (std::size_t axis = 0; axis < sizes_.size(); ++axis)
+    hash.add(sizes_[axis]).add(names_[axis]);
+  comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
+  comm::agree_on_value(*communicators_.all, settings_.hash(),
+                       "mesh: the device, OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
   coordinates_ = layout::coordinates_of(rank_, sizes_);
   home_ = make_home(group_, settings_);
   int shares = home_.shares_memory ? 1 : 0;
   comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, group_), "mesh: nodes");
   shares_nodes_ = shares != 0;
   communicators_ = make_communicators("mesh");
-  if (rank_ == 0)
-    log::info("version " OSTRAKA_VERSION_STRING ", " + describe());
 }
 
 std::string DeviceMesh::describe() const {

@@ -30,8 +30,12 @@ struct Communicators {
   /// What reductions over several axes use between them.
   std::shared_ptr<memory::Scratch> scratch = std::make_shared<memory::Scratch>();
 
-  /// Whether one of them cannot be used any more.
-  bool have_failed() const;
+  /// Why one of them cannot be used any more; empty while all can.
+  std::string failure() const;
+  bool have_failed() const { return !failure().empty(); }
+  /// Throws COMMUNICATION naming `operation` when one cannot: on devices an operation may fail when it is queued
+  /// already.
+  void require_usable(const char* operation) const;
 };
 
 /// Throws INVALID_STATE naming `operation` unless MPI is initialised and not finalised.
@@ -44,7 +48,8 @@ public:
   /// Throws INVALID_STATE (MPI or library not initialised), INVALID_ARGUMENT (MPI_COMM_NULL, sizes, names) and
   /// RANKS_DISAGREE (different sizes or names), always on all ranks.
   /// `device` is where the memory of what is created on it lies: without it, where OSTRAKA_DEVICE says. NOT_SUPPORTED
-  /// where a rank has no such device.
+  /// where a rank has no such device. COMMUNICATION (MPI, NCCL), TIME_OUT (a rank does not come) and OUT_OF_MEMORY
+  /// leave nothing behind on this rank.
   static std::shared_ptr<const DeviceMesh> create(MPI_Comm group, std::vector<int> sizes,
                                                   std::vector<std::string> names = {},
                                                   std::optional<runtime::Device> device = {});
@@ -99,6 +104,7 @@ public:
 
 private:
   DeviceMesh(MPI_Comm group, std::vector<int> sizes, std::vector<std::string> names, Settings settings);
+  void connect();
   void require_axis(int axis) const;
   int line(int axis) const;
   std::string describe() const;

@@ -129,10 +129,15 @@ private:
 Optimizer::Optimizer(std::vector<NamedState> states, double learning_rate, double weight_decay)
     : states_(std::move(states)), groups_(std::make_unique<Groups>(states_, weight_decay)) {
   set_learning_rate(learning_rate);
-  for (const NamedState& state : states_)
+  for (const NamedState& state : states_) {
     expect(state.main_weight.dtype() == DType::f64 || state.main_weight.dtype() == DType::f32, Status::TYPE_MISMATCH,
            "optimizer: expected main weights of f64 or f32, found ", ostraka::name(state.main_weight.dtype()), " for '",
            state.tensor_names.front(), "'");
+    const runtime::Device device = state.main_weight.storage()->device();
+    expect(device == runtime::Device::host, Status::NOT_SUPPORTED,
+           "optimizer: expected weights in memory of the host, found '", state.tensor_names.front(), "' on ",
+           runtime::name(device));
+  }
 }
 
 Optimizer::~Optimizer() {

@@ -67,7 +67,6 @@ class Retained {
 public:
   void add(std::shared_ptr<const void> user) { open_.push_back(std::move(user)); }
   bool is_empty() const { return open_.empty() && closed_.empty(); }
-  std::size_t size() const { return open_.size() + closed_.size(); }
 
   /// `may_record`: nobody is about to queue something on the stream by himself.
   void release_done(cudaStream_t stream, bool may_record) {
@@ -122,6 +121,7 @@ public:
     } catch (const std::exception& cause) {
       log::warn(name_ + ": " + cause.what());
     }
+    retained_.release_done(stream_, false);
     retained_.quarantine(); // empty unless that failed
     if (is_own_)
       cudaStreamDestroy(stream_);
@@ -163,11 +163,16 @@ public:
   Event record() override {
     auto state = std::make_shared<CudaEventState>();
     push("a record", [this, state] {
+      try {
+        state->place(stream_);
+        retained_.close(state);
+      } catch (...) { // who waits for it must not wait for ever
+        keep(std::current_exception());
+        state->done = true;
+      }
       state->error = error_;
       if (role_ == Role::compute)
         error_ = nullptr;
-      state->place(stream_);
-      retained_.close(state);
       return true;
     });
     return Event(state);
@@ -233,17 +238,27 @@ private:
 
   // Tasks of the host start when the device is there, with an error at once: peers count on them.
   bool may_start(Task& task, std::shared_ptr<CudaEventState>& before) {
-    if (!task.is_stream_ordered() && !error_) {
-      if (before == nullptr) {
-        before = std::make_shared<CudaEventState>();
-        before->place(stream_);
-      }
-      if (!before->poll())
-        return false;
-      if (before->error)
-        keep(before->error);
-    }
+    if (!task.is_stream_ordered() && !error_ && !is_reached(before))
+      return false;
     task.mark_ready({Device::cuda, stream_});
+    return true;
+  }
+
+  // Whether the device is at `event`, which is placed where it is null; it is where CUDA fails, with that error kept.
+  bool is_reached(std::shared_ptr<CudaEventState>& event) {
+    try {
+      if (event == nullptr) {
+        auto made = std::make_shared<CudaEventState>();
+        made->place(stream_);
+        event = std::move(made);
+      }
+      if (!event->poll())
+        return false;
+      if (event->error)
+        keep(event->error);
+    } catch (...) {
+      keep(std::current_exception());
+    }
     return true;
   }
 

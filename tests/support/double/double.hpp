@@ -35,6 +35,9 @@ std::vector<Call> take_calls();
 std::int64_t waits();
 std::int64_t polls();
 
+/// Whether calls that record an event or fill memory fail from now on.
+void fail_calls(bool fails);
+
 /// What was done against the rules of CUDA or NCCL, one line each; empty: nothing. A program that has not taken it
 /// fails when it ends.
 std::string take_misuse();

@@ -22,6 +22,7 @@ Stream* of(cudaStream_t stream) { return reinterpret_cast<Stream*>(stream); }
 Event* of(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
 int devices() { return static_cast<int>(setting("OSTRAKA_DOUBLE_DEVICES", 16)); }
 int current = 0;
+bool calls_fail = false;
 
 bool is_free_to_read(Engine& engine, const void* data) { return engine.is_device(data) || engine.is_pinned(data); }
 
@@ -43,6 +44,8 @@ void enqueue_copy(Stream* stream, void* to, const void* from, std::size_t bytes)
 }
 
 } // namespace
+
+void ostraka::cuda_double::fail_calls(bool fails) { calls_fail = fails; }
 
 namespace ostraka::runtime::cuda_double {
 
@@ -123,6 +126,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (calls_fail)
+    return cudaErrorUnknown;
   of(event)->point = Engine::get().record(of(stream));
   return cudaSuccess;
 }
@@ -158,6 +163,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  if (calls_fail)
+    return cudaErrorUnknown;
   check_side(data, bytes, "cudaMemsetAsync");
   Engine::get().push(of(stream), {"cudaMemsetAsync", [=] {
                                     const Engine::Access access;
