@@ -102,8 +102,8 @@ static inline ostraka_status_t ostraka_load_options_init(ostraka_load_options_t*
  * waits at most OSTRAKA_TIMEOUT_S for the reading of the others.
  * INVALID_STATE while weights are in use; INPUT_OUTPUT for a file that cannot be read; INVALID_ARGUMENT for one that is
  * no checkpoint, or, as SHAPE_MISMATCH and TYPE_MISMATCH, where tensors do not fit: one error lists them all. Then
- * nothing has changed. INPUT_OUTPUT also for bytes that are not those that were saved: then the contents of the tensors
- * are undefined. */
+ * nothing has changed. INPUT_OUTPUT also for bytes that are not those that were saved, INTERNAL where ranks do not read
+ * every element once: then the contents of the tensors are undefined. */
 ostraka_status_t ostraka_load(const char* path, ostraka_fsdp_context_t context, ostraka_optimizer_t optimizer,
                               ostraka_extras_t extras, const ostraka_load_options_t* options);
 ostraka_status_t ostraka_load_ddp(const char* path, ostraka_ddp_t ddp, ostraka_optimizer_t optimizer,
