@@ -16,8 +16,10 @@ module ostraka_checkpoint
 
   !! `call ostraka_save(path, context_or_ddp, optimizer, extras, sync, ierr)`: one plain HDF5 file with main weights,
   !! frozen ones too, the state and steps of the optimizer, and what the program adds. The file gets its name when it is
-  !! whole: until then, and when anything fails, `path` is what it was. `sync` (.true.): it is on the disk by then;
-  !! .false.: a crash of the machine may lose it. An error while an asynchronous save is in flight. Collective.
+  !! whole: until then, and when anything fails, `path` is what it was, with one exception: an error that says that the
+  !! file is complete, but its name may not be on the disk; then `path` is the new file. `sync` (.true.): it is on the
+  !! disk by then; .false.: a crash of the machine may lose it. An error while an asynchronous save is in flight on any
+  !! rank. Collective; a rank waits at most OSTRAKA_TIMEOUT_S for the writing of the others.
   interface ostraka_save
     module procedure save_context, save_ddp
   end interface
@@ -28,7 +30,8 @@ module ostraka_checkpoint
   !! has beyond those asked for are an error; .false.: what both have is loaded, and the rest is in `missing` and
   !! `unexpected`, a name to a line. `patterns`: only tensors of these names, with * and ?. `state` (.true.); .false.:
   !! optimizer state and steps stay, and the file's are ignored. `verify` (.true.): checksums are compared. Errors
-  !! before tensors are read change nothing; later ones, also damaged bytes, leave the tensors undefined. Collective.
+  !! before tensors are read change nothing; later ones, also damaged bytes, leave the tensors undefined. Collective; a
+  !! rank waits at most OSTRAKA_TIMEOUT_S for the reading of the others.
   interface ostraka_load
     module procedure load_context, load_ddp
   end interface
@@ -40,7 +43,8 @@ module ostraka_checkpoint
   contains
     procedure, private :: start_context, start_ddp
     !! `call save%start(path, context_or_ddp, optimizer, extras, sync, ierr)`: copies what this rank writes and returns:
-    !! weights may change. A thread writes the copy. One save may be in flight. Collective. Overwrites the handle.
+    !! weights may change. A thread writes the copy. One save may be in flight. Collective. Overwrites the handle, so
+    !! destroy that of an earlier save before; a start that fails leaves it what it was.
     generic, public :: start => start_context, start_ddp
     procedure, public :: test
     procedure, public :: wait => save_wait
@@ -139,7 +143,7 @@ contains
   end subroutine
 
   subroutine start_context(self, path, context, optimizer, extras, sync, ierr)
-    class(ostraka_async_save_t), intent(out) :: self
+    class(ostraka_async_save_t), intent(inout) :: self
     character(*), intent(in) :: path
     class(ostraka_fsdp_context_t), intent(in) :: context
     class(ostraka_optimizer_t), intent(in), optional :: optimizer
@@ -159,7 +163,7 @@ contains
   end subroutine
 
   subroutine start_ddp(self, path, ddp, optimizer, extras, sync, ierr)
-    class(ostraka_async_save_t), intent(out) :: self
+    class(ostraka_async_save_t), intent(inout) :: self
     character(*), intent(in) :: path
     class(ostraka_ddp_t), intent(in) :: ddp
     class(ostraka_optimizer_t), intent(in), optional :: optimizer

@@ -208,6 +208,8 @@ static void asynchronous(void) {
   CHECK_FAILS(ostraka_save(path, net.context, net.adamw, NULL, NULL), OSTRAKA_INVALID_STATE, "in flight");
   CHECK_FAILS(ostraka_async_save_start(path, net.context, net.adamw, NULL, NULL, &second), OSTRAKA_INVALID_STATE,
               "wait for it first");
+  CHECK_FAILS(ostraka_async_save_start(path, net.context, net.adamw, NULL, NULL, &save), OSTRAKA_INVALID_STATE,
+              "wait for it first");     /* and save is what it was */
   net_train(&net, STEPS, STEPS + MORE); /* the file has what was there before */
   CHECK_OK(ostraka_async_save_wait(save));
   CHECK_OK(ostraka_async_save_test(save, &is_done));

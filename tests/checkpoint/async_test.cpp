@@ -62,6 +62,40 @@ TEST_F(Async, OneInFlight) {
   expect_saved(2);
 }
 
+// It is in flight on some ranks only, and all are told.
+TEST_F(Async, OneInFlightOnFewerRanks) {
+  if (ranks < 3)
+    GTEST_SKIP() << "needs three ranks";
+  Faulty faulty;
+  faulty.hold(true);
+  const MeshPtr pair = meshes_.first(2);
+  const auto first = pair ? AsyncSave::start(path_, content_of(make_plain_state(pair, 2))) : nullptr;
+  const Content content = content_of(make_plain_state(mesh_, 3));
+  const std::string other = folder_.file("b.h5");
+  expect_error(Status::INVALID_STATE, [&] { save(other, content); }, {other, path_, "in flight"});
+  expect_error(Status::INVALID_STATE, [&] { AsyncSave::start(other, content); }, {other, path_, "in flight"});
+  faulty.hold(false);
+  if (first)
+    first->wait();
+  save(other, content);
+  expect_saved(2);
+}
+
+TEST_F(Async, DroppedOnOneRank) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const Content content = content_of(make_plain_state(mesh_, 2));
+  auto in_flight = AsyncSave::start(path_, content);
+  if (rank == 0)
+    in_flight.reset();
+  const std::string other = folder_.file("b.h5");
+  expect_error(Status::INVALID_STATE, [&] { save(other, content); }, {other, path_, "in flight"});
+  in_flight.reset();
+  save(path_, content);
+  expect_saved(2);
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.h5"});
+}
+
 TEST_F(Async, TestFindsTheEnd) {
   const auto in_flight = AsyncSave::start(path_, content_of(make_plain_state(mesh_, 2)));
   while (!in_flight->test()) {

@@ -173,7 +173,7 @@ TEST(Places, RelativePaths) {
   std::filesystem::current_path(before);
 }
 
-// In a file system of its own, see disks.py.
+// In a file system of its own, see checkpoint_files.py.
 TEST(FullDisk, KeepsTheOldFile) {
   if (std::getenv("OSTRAKA_TEST_FULL_DISK") == nullptr)
     GTEST_SKIP() << "needs a small file system";

@@ -4,6 +4,8 @@
 #include <ostraka/checkpoint/impl/format.hpp>
 #include <ostraka/checkpoint/impl/sums.hpp>
 
+#include <sys/stat.h>
+
 #include <fstream>
 
 namespace ostraka::checkpoint::test {
@@ -140,6 +142,9 @@ TEST_F(LoadErrors, DamagedUserValue) {
 TEST_F(LoadErrors, FilesThatAreNone) {
   Content content = content_of(make({{4, 3}}, {"m.a"}, 2));
   expect_load(Status::INPUT_OUTPUT, content, {path_, "No such file", "rank 0"});
+  change([&] { EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0); }); // without a writer
+  expect_load(Status::INPUT_OUTPUT, content, {path_, "expected a file"});
+  change([&] { std::filesystem::remove(path_); });
   change([&] { std::ofstream(path_) << "something"; });
   expect_load(Status::INPUT_OUTPUT, content, {path_, "no HDF5"});
   change([&] { std::filesystem::resize_file(path_, 0); });
@@ -261,6 +266,24 @@ TEST_F(LoadErrors, WhatCannotBeSaved) {
   Content loaded = content_of(make({{4, 3}}, {"m.a"}, 0));
   load(path_, loaded);
   expect_state(loaded.states[0], 1, "once");
+}
+
+// Layouts that differ among the ranks: the first and the last one take a tensor for theirs.
+TEST_F(LoadErrors, ElementsThatTwoRanksHave) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto make_with_owner = [&](int owner) {
+    const auto layout =
+        std::make_shared<layout::GlobalLayout>(layout::build_tensor_atomic({{5}}, ranks, std::vector<int>{owner}));
+    return content_of(make_state(DBuffer(mesh_, {layout::shard()}, layout, DType::f64), {"m.a"}, 1));
+  };
+  const std::initializer_list<std::string> parts{"'main_weight/m.a'", "expected 5", "found 10"};
+  Content content = make_with_owner(rank == 0 ? 0 : ranks - 1);
+  expect_error(
+      Status::INTERNAL, [&] { save(path_, content); }, parts);
+  save(path_, make_with_owner(0));
+  expect_load(Status::INTERNAL, content, parts);
+  expect_load(Status::INTERNAL, content, parts, {.verify = false});
 }
 
 // Case 32: a part that no rank has, or two have.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ostraka-checkpoint diff."""
 import itertools
+import os
 import unittest
 
 import numpy as np
@@ -128,6 +129,7 @@ class Diff(ToolTest):
         self.assertIn("main_weight/w: 1 of 3 elements", output)
         self.make("b.h5", {"v": ("f64", np.ones(3)), "w": ("f64", np.ones(3))})
         self.succeed("diff", self.folder / "a.h5", self.folder / "b.h5")
+        self.assertEqual(self.succeed("diff", self.folder / "a.h5", self.folder / "a.h5"), "equal: 2 names, 24 B\n")
 
     def test_only(self):
         lines = self.compare({"net.v": ("f64", [1]), "w": ("f64", [1])}, {"net.v": ("f64", [2]), "w": ("f64", [2])},
@@ -138,6 +140,8 @@ class Diff(ToolTest):
     def test_files(self):
         self.make("a.h5", {})
         self.refuse(2, "none.h5", "diff", self.folder / "a.h5", self.folder / "none.h5")
+        os.mkfifo(self.folder / "pipe.h5")
+        self.refuse(2, "pipe.h5: expected a regular file", "diff", self.folder / "a.h5", self.folder / "pipe.h5")
         self.assertIn("equal: 0 names", self.succeed("diff", self.folder / "a.h5", self.folder / "a.h5"))
 
 

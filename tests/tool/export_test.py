@@ -59,6 +59,18 @@ class Export(ToolTest):
                              ("case=1", "'case' twice")):
             self.refuse(2, words, "export", "--force", "--metadata", entry, self.file, self.out)
 
+    def test_texts_that_are_names_are_not_tied(self):
+        with create(self.file) as file:
+            add(file, "main_weight", "w", "f64", [1])
+            add_text(file, "best", "w")
+        self.succeed("export", self.file, self.out)
+        _, metadata, _ = read_raw(self.out)
+        self.assertEqual((metadata["best"], metadata["ostraka_tied_names"]), ("w", "[]"))
+        back = self.folder / "back.h5"
+        self.succeed("import", self.out, back)
+        found = json.loads(self.succeed("list", "--json", back))
+        self.assertEqual([(tensor["name"], tensor["other_names"]) for tensor in found["tensors"]], [("w", [])])
+
     def test_data_is_aligned_and_without_gaps(self):
         sample(self.file)
         self.succeed("export", "--state", self.file, self.out)

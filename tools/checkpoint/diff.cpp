@@ -102,15 +102,17 @@ private:
   }
 
   void compare_values() {
+    std::map<Pair, std::optional<std::string>> known; // a tied tensor is read once
     for (const auto& [path, pair] : pairs_)
-      bytes_ += pair.first->bytes();
+      if (known.try_emplace(pair).second)
+        bytes_ += pair.first->bytes();
     Progress progress("diff", bytes_);
-    std::map<Pair, std::string> known; // a tied tensor is read once
     for (const auto& [path, pair] : pairs_) {
-      if (!known.contains(pair))
-        known[pair] = value_difference(*pair.first, *pair.second, progress);
-      if (!known[pair].empty())
-        add("values   ", path, known[pair]);
+      std::optional<std::string>& difference = known[pair];
+      if (!difference)
+        difference = value_difference(*pair.first, *pair.second, progress);
+      if (!difference->empty())
+        add("values   ", path, *difference);
     }
   }
 

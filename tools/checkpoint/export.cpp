@@ -61,7 +61,8 @@ void add_metadata(SafetensorsHeader& header, const CheckpointFile& checkpoint, c
   }
 }
 
-/// Other names of a tensor, as other programs write them: the name that has the data.
+/// Other names of a tensor, as other programs write them: the name that has the data. Their list, also an empty one,
+/// tells them from texts that are names of tensors.
 void add_tied_names(SafetensorsHeader& header, const std::vector<const Tensor*>& tensors) {
   nlohmann::json names = nlohmann::json::array();
   for (const Tensor* tensor : tensors)
@@ -69,8 +70,7 @@ void add_tied_names(SafetensorsHeader& header, const std::vector<const Tensor*>&
       names.push_back(key_of(tensor->group, other));
       add_entry(header, names.back().get<std::string>(), key_of(tensor->group, tensor->name));
     }
-  if (!names.empty())
-    add_entry(header, tied_names_key, names.dump());
+  add_entry(header, tied_names_key, names.dump());
 }
 
 struct Export {

@@ -83,7 +83,8 @@ void remove_at_signals(const std::filesystem::path& partial) {
 } // namespace
 
 File::File(std::filesystem::path path, Access access) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), (access == Access::read ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+  const int flags = access == Access::read ? O_RDONLY | O_NONBLOCK : O_RDWR; // a pipe without writer does not wait
+  descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC);
   if (descriptor_ < 0)
     fail_with_errno("open");
   struct stat information {};

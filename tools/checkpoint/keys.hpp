@@ -11,7 +11,7 @@ namespace ostraka::tool {
 inline constexpr const char* steps_key = "ostraka_steps";
 inline constexpr const char* format_version_key = "ostraka_format_version";
 inline constexpr const char* library_version_key = "ostraka_library_version";
-inline constexpr const char* tied_names_key = "ostraka_tied_names"; // a JSON list of those that are tied to others
+inline constexpr const char* tied_names_key = "ostraka_tied_names"; // JSON list of those tied to others, [] for none
 
 /// A weight by its name; optimizer state as "ostraka.state/STATE/NAME". Throws INVALID_ARGUMENT for a weight that has
 /// such a name.

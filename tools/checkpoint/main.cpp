@@ -104,7 +104,8 @@ void add_import(CLI::App& app, ImportOptions& options, std::function<int()>& run
   command->add_option("IN", options.safetensors, "A safetensors file")->required();
   command->add_option("OUT", options.file, "The checkpoint to write")->required();
   command
-      ->add_option("--steps", options.steps, "The optimizer's steps (default: ostraka_steps of __metadata__, else 0)")
+      ->add_option("--steps", options.steps,
+                   "The optimizer's steps (default: ostraka_steps of __metadata__, else none)")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--force", options.force, "Replace OUT if it exists");

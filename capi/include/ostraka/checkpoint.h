@@ -38,10 +38,12 @@ static inline ostraka_status_t ostraka_save_options_init(ostraka_save_options_t*
 }
 
 /* Saves; `options` NULL = defaults. Every rank writes what it holds, nothing is gathered or copied. The file gets its
- * name when it is whole: until then, and when anything fails, `path` is what it was. The optimizer's state is created
- * as in its first step. INVALID_STATE while an asynchronous save is in flight and between a fused update and its step;
- * INVALID_ARGUMENT for two tensors of one name, as those of a context and of an optimizer on another one;
- * RANKS_DISAGREE names what differs; INPUT_OUTPUT names file, tensor and rank. */
+ * name when it is whole: until then, and when anything fails, `path` is what it was, with one exception: an error that
+ * says that the file is complete, but its name may not be on the disk. Then `path` is the new file, which a crash of
+ * the machine may take back. A rank waits at most OSTRAKA_TIMEOUT_S for the writing of the others. The optimizer's
+ * state is created as in its first step. INVALID_STATE while an asynchronous save is in flight on any rank and between
+ * a fused update and its step; INVALID_ARGUMENT for two tensors of one name, as those of a context and of an optimizer
+ * on another one; RANKS_DISAGREE names what differs; INPUT_OUTPUT names file, tensor and rank. */
 ostraka_status_t ostraka_save(const char* path, ostraka_fsdp_context_t context, ostraka_optimizer_t optimizer,
                               ostraka_extras_t extras, const ostraka_save_options_t* options);
 ostraka_status_t ostraka_save_ddp(const char* path, ostraka_ddp_t ddp, ostraka_optimizer_t optimizer,
@@ -50,7 +52,8 @@ ostraka_status_t ostraka_save_ddp(const char* path, ostraka_ddp_t ddp, ostraka_o
 /* --- saving while training goes on */
 
 /* Copies what this rank writes and returns: weights may change. A thread writes the copy, without MPI. One save may be
- * in flight in a process. Errors as ostraka_save, and OUT_OF_MEMORY on all ranks when one has no room for its copy. */
+ * in flight in a process. Errors as ostraka_save, and OUT_OF_MEMORY on all ranks when one has no room for its copy;
+ * then *save is what it was. */
 ostraka_status_t ostraka_async_save_start(const char* path, ostraka_fsdp_context_t context,
                                           ostraka_optimizer_t optimizer, ostraka_extras_t extras,
                                           const ostraka_save_options_t* options, ostraka_async_save_t* save);
@@ -95,11 +98,12 @@ static inline ostraka_status_t ostraka_load_options_init(ostraka_load_options_t*
 
 /* Reads weights, state and steps into a finalised context (ddp) and its optimizer, and buffers of `extras`, whose
  * values become those of the file; `options` NULL = defaults. Floating types are converted, rounded once, to nearest.
- * Model weights follow. A file with optimizer state is loaded without an optimizer with state = 0 or strict = 0.
+ * Model weights follow. A file with optimizer state is loaded without an optimizer with state = 0 or strict = 0. A rank
+ * waits at most OSTRAKA_TIMEOUT_S for the reading of the others.
  * INVALID_STATE while weights are in use; INPUT_OUTPUT for a file that cannot be read; INVALID_ARGUMENT for one that is
  * no checkpoint, or, as SHAPE_MISMATCH and TYPE_MISMATCH, where tensors do not fit: one error lists them all. Then
- * nothing has changed. INPUT_OUTPUT also for bytes that are not those that were saved: then the contents of the tensors
- * are undefined. */
+ * nothing has changed. INPUT_OUTPUT also for bytes that are not those that were saved, INTERNAL where ranks do not read
+ * every element once: then the contents of the tensors are undefined. */
 ostraka_status_t ostraka_load(const char* path, ostraka_fsdp_context_t context, ostraka_optimizer_t optimizer,
                               ostraka_extras_t extras, const ostraka_load_options_t* options);
 ostraka_status_t ostraka_load_ddp(const char* path, ostraka_ddp_t ddp, ostraka_optimizer_t optimizer,

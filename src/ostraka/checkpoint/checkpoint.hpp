@@ -35,11 +35,13 @@ struct SaveOptions {
 };
 
 /// Writes main weights, their state, fields and user values. The file gets its name when it is whole; until then, and
-/// when anything fails, `path` is what it was. Every rank writes what it holds itself, replicas a part each; nothing is
-/// gathered or copied. Collective over the mesh; a rank waits at most OSTRAKA_TIMEOUT_S for the writing of the others.
-/// INVALID_STATE while an asynchronous save is in flight and between a fused update and its step; INVALID_ARGUMENT for
-/// two tensors of one name; RANKS_DISAGREE naming the tensor or value that differs; INPUT_OUTPUT naming file, tensor
-/// and rank. Every rank throws the same error.
+/// when anything fails, `path` is what it was, with one exception: an error that says that the file is complete, but
+/// its name may not be on the disk. Then `path` is the new file, which a crash of the machine may take back. Every rank
+/// writes what it holds itself, replicas a part each; nothing is gathered or copied. Collective over the mesh; a rank
+/// waits at most OSTRAKA_TIMEOUT_S for the writing of the others. INVALID_STATE while an asynchronous save is in flight
+/// on any rank and between a fused update and its step; INVALID_ARGUMENT for two tensors of one name; RANKS_DISAGREE
+/// naming the tensor or value that differs; INPUT_OUTPUT naming file, tensor and rank. Every rank throws the same
+/// error.
 OSTRAKA_API void save(const std::string& path, const Content& content, const SaveOptions& options = {});
 
 struct LoadOptions {
@@ -48,8 +50,9 @@ struct LoadOptions {
   /// Only tensors of these names, in which `*` stands for any characters and `?` for one; empty: all. Each must fit a
   /// tensor of the content.
   std::vector<std::string> patterns = {};
-  bool state = true;  ///< false: optimizer state stays, and the file's is ignored
-  bool verify = true; ///< every byte that is read is compared with the file's checksums, once
+  bool state = true; ///< false: optimizer state stays, and the file's is ignored
+  /// Every byte that is read is compared with the file's checksums, once; false: only that every element is read.
+  bool verify = true;
 };
 
 /// Names of tensors ("main_weight/layer0.weight") that a load that is not strict left out.
@@ -60,11 +63,13 @@ struct LoadReport {
 
 /// Reads into the states and fields of `content`, whatever the ranks, layouts and placements were when the file was
 /// written, and replaces its user values and steps by those of the file. Floating types are converted as by
-/// DBuffer::cast: rounded once, to nearest; other types must be equal. Model weights follow. Collective over the mesh.
-/// INVALID_STATE while weights are in use; INPUT_OUTPUT for a file that cannot be read; INVALID_ARGUMENT for one that
-/// is no checkpoint, or SHAPE_MISMATCH, TYPE_MISMATCH where tensors do not fit: one error lists all that are missing,
-/// unexpected or different. Then nothing has changed. INPUT_OUTPUT while tensors are read, also for bytes that are not
-/// those that were saved: then the contents of the tensors are undefined. Every rank throws the same error.
+/// DBuffer::cast: rounded once, to nearest; other types must be equal. Model weights follow. Collective over the mesh;
+/// a rank waits at most OSTRAKA_TIMEOUT_S for the reading of the others, so that limit is to be above the time that a
+/// rank needs to read its part. INVALID_STATE while weights are in use; INPUT_OUTPUT for a file that cannot be read;
+/// INVALID_ARGUMENT for one that is no checkpoint, or SHAPE_MISMATCH, TYPE_MISMATCH where tensors do not fit: one error
+/// lists all that are missing, unexpected or different. Then nothing has changed. INPUT_OUTPUT while tensors are read,
+/// also for bytes that are not those that were saved: then the contents of the tensors are undefined. INTERNAL where
+/// ranks do not read every element once, as with layouts that differ among them. Every rank throws the same error.
 OSTRAKA_API LoadReport load(const std::string& path, Content& content, const LoadOptions& options = {});
 
 /// A save that goes on while training does. The destructor waits for this rank's writing and drops a file that wait()

@@ -15,12 +15,16 @@ namespace ostraka::checkpoint {
 
 namespace {
 
-// The path of the save in flight; empty: none. Equal on all ranks, used by main threads only.
+// The path of the save in flight; empty: none. Used by main threads only. Ranks may differ: after the start of a save
+// of fewer ranks, and when a handle was dropped on some.
 std::string in_flight;
 
-void require_none_in_flight(const std::string& path) {
-  expect(in_flight.empty(), Status::INVALID_STATE, "save '", path, "': the save to '", in_flight,
-         "' is in flight; wait for it first");
+// Collective.
+void require_none_in_flight(const std::string& path, const Content& content) {
+  comm::together(*impl::group_of(content), [&] {
+    expect(in_flight.empty(), Status::INVALID_STATE, "save '", path, "': the save to '", in_flight,
+           "' is in flight; wait for it first");
+  });
 }
 
 std::optional<Error> write(impl::SaveJob& job) {
@@ -53,7 +57,7 @@ private:
 } // namespace
 
 void save(const std::string& path, const Content& content, const SaveOptions& options) {
-  require_none_in_flight(path);
+  require_none_in_flight(path, content);
   impl::SaveJob job(path, content, options, false);
   job.finish(write(job));
 }
@@ -91,7 +95,7 @@ AsyncSave::AsyncSave(std::unique_ptr<Flight> flight) : flight_(std::move(flight)
 
 std::unique_ptr<AsyncSave> AsyncSave::start(const std::string& path, const Content& content,
                                             const SaveOptions& options) {
-  require_none_in_flight(path);
+  require_none_in_flight(path, content);
   std::unique_ptr<AsyncSave> save(new AsyncSave(std::make_unique<Flight>(path, content, options)));
   in_flight = path;
   return save;

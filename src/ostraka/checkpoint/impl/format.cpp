@@ -22,13 +22,13 @@ public:
 
   void write(Contents& contents) {
     text_attribute(id_, "format", format_name);
-    number_attribute(id_, "format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, &format_version);
+    attribute(id_, "format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, &format_version);
     text_attribute(id_, "library_version", OSTRAKA_VERSION_STRING);
     for (const char* name : {main_weight_group, state_group, field_group, user_group})
       group(name);
     text_attribute(group(main_weight_group), "layout_report", contents.layout_report);
     if (contents.steps)
-      number_attribute(group(state_group), "steps", H5T_STD_I64LE, H5T_NATIVE_INT64, &*contents.steps);
+      attribute(group(state_group), "steps", H5T_STD_I64LE, H5T_NATIVE_INT64, &*contents.steps);
     for (Tensor& tensor : contents.tensors)
       create_tensor(tensor);
     groups_.clear();
@@ -68,9 +68,6 @@ private:
     const Hid id = file_.own(H5Acreate2(object, name, stored, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, what);
     file_.check(H5Awrite(id, given, value), what);
   }
-  void number_attribute(hid_t object, const char* name, hid_t stored, hid_t given, const void* value) {
-    attribute(object, name, stored, given, value);
-  }
   void text_attribute(hid_t object, const char* name, const std::string& text) {
     const Hid type = text_type(file_, text.size());
     attribute(object, name, type, type, text.c_str()); // of an empty one the zero behind it
@@ -102,9 +99,9 @@ private:
         file_.own(H5Dcreate2(parent, link.c_str(), type, space, H5P_DEFAULT, properties, H5P_DEFAULT), H5Dclose, what);
     text_attribute(id, "name", tensor.name);
     text_attribute(id, "dtype", dtype_text(tensor));
-    number_attribute(id, "crc32c", H5T_STD_U32LE, H5T_NATIVE_UINT32, &tensor.crc32c);
+    attribute(id, "crc32c", H5T_STD_U32LE, H5T_NATIVE_UINT32, &tensor.crc32c);
     if (const auto length = tensor.bytes(); tensor.is_text) // an empty one takes a byte
-      number_attribute(id, "length", H5T_STD_I64LE, H5T_NATIVE_INT64, &length);
+      attribute(id, "length", H5T_STD_I64LE, H5T_NATIVE_INT64, &length);
     for (const std::string& other : tensor.other_names) {
       check_is_new(parent, escape(other), tensor);
       file_.check(H5Lcreate_hard(parent, link.c_str(), parent, escape(other).c_str(), H5P_DEFAULT, H5P_DEFAULT), what);

@@ -11,7 +11,7 @@ namespace ostraka::checkpoint::impl {
 
 /// The table of a file and its user values, which are in no other place of a load.
 struct Table {
-  Contents contents; ///< without tensors of the group user
+  Contents contents; ///< steps, and tensors without those of the group user
   Extras user;
 };
 

@@ -46,8 +46,6 @@ layout::Shape shape(Unpacker& unpacker) {
 
 std::vector<std::int64_t> pack(const Table& table) {
   Packer packer;
-  packer.add(table.contents.format_version);
-  packer.add(table.contents.library_version);
   packer.add(table.contents.steps.value_or(-1));
   packer.add(static_cast<std::int64_t>(table.contents.tensors.size()));
   for (const Tensor& tensor : table.contents.tensors) {
@@ -89,8 +87,6 @@ Tensor unpack_tensor(Unpacker& from) {
 Table unpack(std::vector<std::int64_t> numbers) {
   Unpacker from(std::move(numbers));
   Table table;
-  table.contents.format_version = from.number();
-  table.contents.library_version = from.text();
   if (const std::int64_t steps = from.number(); steps >= 0)
     table.contents.steps = steps;
   for (std::int64_t left = from.number(); left > 0; --left)

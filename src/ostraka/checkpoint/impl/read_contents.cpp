@@ -33,7 +33,7 @@ public:
 private:
   // Says what is wrong in the words of the system, which HDF5's are not.
   std::int64_t checked_size() const {
-    const int descriptor = ::open(file_.path().c_str(), O_RDONLY | O_CLOEXEC);
+    const int descriptor = ::open(file_.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a pipe does not wait
     struct stat found {};
     const bool is_there = descriptor >= 0 && fstat(descriptor, &found) == 0;
     const int error = errno;

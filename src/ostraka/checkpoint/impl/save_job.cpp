@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace ostraka::checkpoint::impl {
 
@@ -87,8 +88,8 @@ void SaveJob::prepare(const Content& content) {
   contents_.layout_report = std::move(catalog.layout_report);
   if (copies_)
     comm::together(*group_, [&] { take_copy(catalog.sources); });
-  const std::vector<PartSum> sums = gather_sums(*group_, take_parts(catalog.sources));
-  const std::vector<std::uint32_t> whole = combine_sums(contents_.tensors, sums, operation_);
+  std::vector<PartSum> sums = gather_sums(*group_, take_parts(catalog.sources));
+  const std::vector<std::uint32_t> whole = combine_sums(contents_.tensors, std::move(sums), operation_);
   for (std::size_t i = 0; i < whole.size(); ++i)
     contents_.tensors[i].crc32c = whole[i];
   make_file();

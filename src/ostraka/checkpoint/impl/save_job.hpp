@@ -28,7 +28,6 @@ public:
   /// Drops the file. Local.
   void drop() noexcept;
 
-  const std::string& path() const { return path_; }
   std::int64_t copied_bytes() const { return copied_bytes_; }
   comm::Communicator& group() { return *group_; }
   /// The copy is not needed any more.

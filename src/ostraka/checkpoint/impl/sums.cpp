@@ -11,14 +11,14 @@ namespace ostraka::checkpoint::impl {
 
 namespace {
 
-constexpr std::size_t round_bytes = 4 << 20;
+constexpr std::size_t round_bytes = 2 << 20; // sent and received; gather_bytes copies as much again
 
 } // namespace
 
 std::vector<PartSum> gather_sums(comm::Communicator& group, const std::vector<PartSum>& own) {
   const auto most = static_cast<std::size_t>(comm::largest(group, static_cast<std::int64_t>(own.size())));
   const auto ranks = static_cast<std::size_t>(group.size());
-  const std::size_t at_once = std::max<std::size_t>(1, std::min(most, round_bytes / (ranks * sizeof(PartSum))));
+  const std::size_t at_once = std::max<std::size_t>(1, std::min(most, round_bytes / ((ranks + 1) * sizeof(PartSum))));
   std::vector<PartSum> result, mine(at_once), all(at_once * ranks);
   for (std::size_t first = 0; first < most; first += at_once) {
     for (std::size_t k = 0; k < at_once; ++k)

@@ -64,7 +64,7 @@ public:
     }
     flush();
     std::vector<PartSum> result;
-    for (std::size_t m = 0; m < matches_.size() && verifies_; ++m)
+    for (std::size_t m = 0; m < matches_.size(); ++m)
       if (const layout::Range& part = source_of(m).written; part.size() > 0)
         result.push_back({static_cast<std::int64_t>(m), part.begin, part.size(), sums_[m]});
     return result;

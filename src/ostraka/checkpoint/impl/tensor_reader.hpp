@@ -12,8 +12,8 @@
 
 namespace ostraka::checkpoint::impl {
 
-/// Reads all matches; returns the checksums of what this rank checks, with the number of the match as tensor. Local.
-/// Transient memory: 256 KiB.
+/// Reads all matches; returns the checksums of what this rank checks, with the number of the match as tensor; without
+/// `verify` they are 0. Local. Transient memory: 256 KiB.
 std::vector<PartSum> read_tensors(const std::string& path, const Catalog& catalog, std::span<const Tensor> tensors,
                                   std::span<const Match> matches, bool verify);
 
