@@ -32,12 +32,13 @@ std::vector<Result> find_everywhere(States states, const char* operation, std::i
   } own;
   own.arguments = arguments;
   std::optional<Error> error;
-  const buffer::MeshPtr& mesh = widest_mesh(states);
+  const NamedState& widest = widest_state(states); // all ranks have one there, whatever the order of states
+  const buffer::MeshPtr& mesh = widest.main_gradient.mesh();
   try {
     for (const NamedState& state : states) {
       require_kept_gradient(state, operation);
       expect(state.main_gradient.mesh()->is_congruent(*mesh), Status::INVALID_ARGUMENT, operation, ": '",
-             state.tensor_names.front(), "' is on a mesh of fewer ranks than others, as experts of a ddp are");
+             state.tensor_names.front(), "' is on a mesh of other ranks than '", widest.tensor_names.front(), "'");
     }
     own.result = find();
   } catch (const Error& caught) {

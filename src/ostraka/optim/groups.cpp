@@ -99,11 +99,10 @@ std::int64_t Groups::hash(std::span<const NamedState> states, const buffer::Mesh
   return hash.value();
 }
 
-const buffer::MeshPtr& widest_mesh(std::span<const NamedState> states) {
+const NamedState& widest_state(std::span<const NamedState> states) {
   const auto ranks = [](const NamedState& state) { return state.main_weight.mesh()->size(); };
-  return std::max_element(states.begin(), states.end(),
-                          [&](const auto& a, const auto& b) { return ranks(a) < ranks(b); })
-      ->main_weight.mesh();
+  return *std::max_element(states.begin(), states.end(),
+                           [&](const auto& a, const auto& b) { return ranks(a) < ranks(b); });
 }
 
 } // namespace ostraka::optim

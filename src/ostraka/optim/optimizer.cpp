@@ -252,7 +252,7 @@ void Optimizer::require_new_gradient() const {
 void Optimizer::prepare_all() {
   if (is_prepared_ || states_.empty())
     return;
-  const buffer::MeshPtr& mesh = widest_mesh(states_);
+  const buffer::MeshPtr& mesh = widest_state(states_).main_weight.mesh();
   comm::Communicator& all = *mesh->communicators().all;
   comm::agree_on_value(all,
                        Hash().add(hash()).add(groups_->hash(states_, mesh)).add(learning_rate_).add(steps_).value(),

@@ -25,8 +25,8 @@ struct Run {
   Hyperparameters values;
 };
 
-/// That of the most ranks; experts are on meshes of some of them.
-const buffer::MeshPtr& widest_mesh(std::span<const buffer::NamedState> states);
+/// One on the mesh of the most ranks; experts are on meshes of some of them.
+const buffer::NamedState& widest_state(std::span<const buffer::NamedState> states);
 
 class Groups {
 public:
