@@ -32,12 +32,6 @@ void run_now(const DBuffer& buffer, const char* operation, Work&& work) {
     runtime::progress_all(); // lets go of what the work has used
 }
 
-// Of operations that communicate: what NCCL has found out after it queued them.
-void require_usable(const DBuffer& buffer, const char* operation) {
-  if (buffer.mesh()->device() != runtime::Device::host)
-    buffer.mesh()->communicators().require_usable(operation);
-}
-
 layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& placements, const LayoutPtr& layout) {
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "buffer: the mesh is null");
   expect(layout != nullptr, Status::INVALID_ARGUMENT, "buffer: the layout is null");
@@ -81,7 +75,6 @@ void run(const DBuffer& from, const DBuffer& to) {
     buffer::redistribute(from, to, stream, from.mesh()->communicators(), scratch);
   });
   scratch.release();
-  require_usable(from, "redistribute");
 }
 
 // Of memory of the mesh's device, or of the host.
@@ -288,7 +281,6 @@ void DBuffer::redistribute_into(const DBuffer& out) const {
          "redistribute_into: out is on another device");
   run_now(*this, "redistribute_into",
           [&](runtime::Stream& stream) { buffer::transfer(*this, out, stream, *mesh_->communicators().data); });
-  require_usable(*this, "redistribute_into");
 }
 
 DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,

@@ -74,19 +74,12 @@ std::int64_t FlatBuffer::agreement() const {
   return hash.value();
 }
 
-// What NCCL has found out after it queued an operation.
-void FlatBuffer::require_usable(const char* operation) const {
-  if (mesh_->device() != runtime::Device::host)
-    mesh_->communicators().require_usable(operation);
-}
-
 void FlatBuffer::reduce_scatter() {
   comm::require_running("flat buffer: reduce_scatter");
   run_now([&](runtime::Stream& stream) {
     mesh_->communicators().reduce[axis_]->reduce_scatter(stream, whole(), shard(), pieces_, dtype_,
                                                          layout::ReduceOp::sum, nullptr, agreement());
   });
-  require_usable("flat buffer: reduce_scatter");
 }
 
 void FlatBuffer::all_gather() {
@@ -94,7 +87,6 @@ void FlatBuffer::all_gather() {
   run_now([&](runtime::Stream& stream) {
     mesh_->communicators().gather[axis_]->allgather(stream, shard(), whole(), pieces_, dtype_, nullptr, agreement());
   });
-  require_usable("flat buffer: all_gather");
 }
 
 } // namespace ostraka::buffer

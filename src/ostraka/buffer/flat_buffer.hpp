@@ -51,7 +51,6 @@ private:
   std::int64_t agreement() const;
   template <class Work>
   void run_now(Work&& work) const;
-  void require_usable(const char* operation) const;
 
   MeshPtr mesh_;
   std::vector<layout::Shape> shapes_;

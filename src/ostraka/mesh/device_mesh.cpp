@@ -45,21 +45,10 @@ void require_group(MPI_Comm group) {
 
 } // namespace
 
-std::string Communicators::failure() const {
-  for (const auto& communicator : {all, data})
-    if (communicator != nullptr && !communicator->failure().empty())
-      return communicator->failure();
-  for (const auto* list : {&gather, &reduce})
-    for (const auto& communicator : *list)
-      if (!communicator->failure().empty())
-        return communicator->failure();
-  return "";
-}
-
-void Communicators::require_usable(const char* operation) const {
-  const std::string cause = failure();
-  expect(cause.empty(), Status::COMMUNICATION, operation,
-         ": the result is undefined, since a communicator of the mesh ", "has failed: ", cause, "; make a new mesh");
+bool Communicators::have_failed() const {
+  const auto has_failed = [](const auto& communicator) { return !communicator->failure().empty(); };
+  return (all != nullptr && has_failed(all)) || (data != nullptr && has_failed(data)) ||
+         std::any_of(gather.begin(), gather.end(), has_failed) || std::any_of(reduce.begin(), reduce.end(), has_failed);
 }
 
 void require_mpi(const char* operation) {

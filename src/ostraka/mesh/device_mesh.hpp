@@ -30,12 +30,8 @@ struct Communicators {
   /// What reductions over several axes use between them.
   std::shared_ptr<memory::Scratch> scratch = std::make_shared<memory::Scratch>();
 
-  /// Why one of them cannot be used any more; empty while all can.
-  std::string failure() const;
-  bool have_failed() const { return !failure().empty(); }
-  /// Throws COMMUNICATION naming `operation` when one cannot: on devices an operation may fail when it is queued
-  /// already.
-  void require_usable(const char* operation) const;
+  /// Whether one of them cannot be used any more.
+  bool have_failed() const;
 };
 
 /// Throws INVALID_STATE naming `operation` unless MPI is initialised and not finalised.
