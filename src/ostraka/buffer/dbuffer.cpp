@@ -3,6 +3,7 @@
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
+#include <ostraka/buffer/impl/run_now.hpp>
 #include <ostraka/buffer/plan.hpp>
 #include <ostraka/layout/boxes.hpp>
 #include <ostraka/layout/builders.hpp>
@@ -15,21 +16,16 @@ namespace ostraka::buffer {
 
 namespace {
 
-std::shared_ptr<runtime::Stream> compute_stream(const DBuffer& buffer) {
+runtime::Device device_of(const DBuffer& buffer) {
   const runtime::Device found = buffer.storage()->device(), expected = buffer.mesh()->device();
   expect(found == expected, Status::INVALID_ARGUMENT, "buffer: its memory is on ", runtime::name(found),
          ", its mesh on ", runtime::name(expected));
-  return runtime::compute_stream(expected);
+  return expected;
 }
 
-// Queues `work` on the compute stream of the buffer's device and waits for it.
 template <class Work>
 void run_now(const DBuffer& buffer, const char* operation, Work&& work) {
-  const auto stream = compute_stream(buffer);
-  work(*stream);
-  runtime::synchronize(stream->record(), operation);
-  if (stream->device() != runtime::Device::host)
-    runtime::progress_all(); // lets go of what the work has used
+  impl::run_now(device_of(buffer), operation, std::forward<Work>(work));
 }
 
 layout::Range checked_range(const MeshPtr& mesh, const layout::Placements& placements, const LayoutPtr& layout) {

@@ -4,9 +4,8 @@
 #include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/flat_buffer.hpp>
 #include <ostraka/buffer/impl/kernels.hpp>
+#include <ostraka/buffer/impl/run_now.hpp>
 #include <ostraka/comm/running.hpp>
-#include <ostraka/runtime/device.hpp>
-#include <ostraka/runtime/progress.hpp>
 
 #include <utility>
 
@@ -14,11 +13,7 @@ namespace ostraka::buffer {
 
 template <class Work>
 void FlatBuffer::run_now(Work&& work) const {
-  const auto stream = runtime::compute_stream(mesh_->device());
-  work(*stream);
-  runtime::synchronize(stream->record(), "flat buffer");
-  if (stream->device() != runtime::Device::host)
-    runtime::progress_all(); // lets go of what the work has used
+  impl::run_now(mesh_->device(), "flat buffer", std::forward<Work>(work));
 }
 
 FlatBuffer::FlatBuffer(MeshPtr mesh, std::vector<layout::Shape> shapes, DType dtype, int axis)

@@ -88,6 +88,15 @@ void agree_on_value(Communicator& group, std::int64_t value, const std::string& 
          " differ");
 }
 
+Setting setting(const char* what, std::int64_t value) {
+  return {what + (" (here " + std::to_string(value) + ")"), value};
+}
+
+Setting setting(const char* what, std::optional<DType> dtype) {
+  return {what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
+          dtype ? static_cast<std::int32_t>(*dtype) : -1};
+}
+
 void agree_on_settings(Communicator& group, const std::vector<Setting>& settings, const std::string& where) {
   Hash hash;
   for (const Setting& setting : settings)

@@ -33,6 +33,10 @@ struct Setting {
   std::int64_t value;
 };
 
+/// "what (here value)"; a type may be left to the library.
+OSTRAKA_API Setting setting(const char* what, std::int64_t value);
+OSTRAKA_API Setting setting(const char* what, std::optional<DType> dtype);
+
 /// Throws RANKS_DISAGREE on every rank, `where` and the first setting that differs in the message, unless all ranks
 /// pass the same ones. One comparison where they do.
 OSTRAKA_API void agree_on_settings(Communicator& group, const std::vector<Setting>& settings, const std::string& where);

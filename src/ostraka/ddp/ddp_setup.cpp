@@ -18,29 +18,22 @@ namespace {
 using memory::Kind;
 
 std::vector<comm::Setting> settings_of(const Config& config, bool has_experts) {
-  const auto number = [](const char* what, std::int64_t value) {
-    return comm::Setting{what + (" (here " + std::to_string(value) + ")"), value};
-  };
-  const auto type = [](const char* what, std::optional<DType> dtype) {
-    return comm::Setting{what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
-                         dtype ? static_cast<std::int32_t>(*dtype) : -1};
-  };
   Hash patterns;
   for (const std::string& pattern : config.f32_accumulators)
     patterns.add(pattern);
-  return {number("bucket_size", config.bucket_size.value_or(-1)),
-          number("num_buckets", config.num_buckets.value_or(-1)),
-          number("disable_bucketing", config.disable_bucketing),
-          number("sharded_optimizer", config.sharded_optimizer),
-          number("pad_for_bandwidth", config.pad_for_bandwidth),
-          number("arrangement", static_cast<std::int32_t>(config.arrangement)),
-          number("scaling", static_cast<std::int32_t>(config.scaling)),
-          number("overlap_grad_reduce", config.overlap_grad_reduce),
-          number("overlap_param_gather", config.overlap_param_gather),
-          type("main_dtype", config.main_dtype),
-          type("gradient_dtype", config.gradient_dtype),
+  return {comm::setting("bucket_size", config.bucket_size.value_or(-1)),
+          comm::setting("num_buckets", config.num_buckets.value_or(-1)),
+          comm::setting("disable_bucketing", config.disable_bucketing),
+          comm::setting("sharded_optimizer", config.sharded_optimizer),
+          comm::setting("pad_for_bandwidth", config.pad_for_bandwidth),
+          comm::setting("arrangement", static_cast<std::int32_t>(config.arrangement)),
+          comm::setting("scaling", static_cast<std::int32_t>(config.scaling)),
+          comm::setting("overlap_grad_reduce", config.overlap_grad_reduce),
+          comm::setting("overlap_param_gather", config.overlap_param_gather),
+          comm::setting("main_dtype", config.main_dtype),
+          comm::setting("gradient_dtype", config.gradient_dtype),
           {"f32_accumulators", patterns.value()},
-          number("expert mesh", has_experts)};
+          comm::setting("expert mesh", has_experts)};
 }
 
 std::string module_of(const std::string& parameter) {

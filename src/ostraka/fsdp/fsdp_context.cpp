@@ -30,30 +30,23 @@ void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
 }
 
 std::vector<comm::Setting> settings_of(const ContextConfig& config) {
-  const auto number = [](const char* what, std::int64_t value) {
-    return comm::Setting{what + (" (here " + std::to_string(value) + ")"), value};
-  };
-  const auto type = [](const char* what, std::optional<DType> dtype) {
-    return comm::Setting{what + (" (here " + std::string(dtype ? name(*dtype) : "none") + ")"),
-                         dtype ? static_cast<std::int32_t>(*dtype) : -1};
-  };
   Hash placements;
   if (config.placements)
     for (const auto* list :
          {&config.placements->parameter, &config.placements->gradient, &config.placements->optimizer})
       for (const layout::Placement& placement : *list)
         placements.add(placement.kind);
-  return {number("recipe", static_cast<std::int32_t>(config.recipe)),
+  return {comm::setting("recipe", static_cast<std::int32_t>(config.recipe)),
           {config.placements ? "placements (here by hand)" : "placements (here none)", placements.value()},
-          number("reduction", static_cast<std::int32_t>(config.reduction)),
-          number("gradient_slots", config.gradient_slots),
-          number("gradient_slot_bytes", config.gradient_slot_bytes.value_or(-1)),
-          number("broadcast", config.broadcast ? 1 : 0),
-          number("prefetch", config.prefetch.value_or(-1)),
-          number("unified_stream", config.unified_stream ? 1 : 0),
-          type("main_dtype", config.main_dtype),
-          type("compute_dtype", config.compute_dtype),
-          type("reduction_dtype", config.reduction_dtype)};
+          comm::setting("reduction", static_cast<std::int32_t>(config.reduction)),
+          comm::setting("gradient_slots", config.gradient_slots),
+          comm::setting("gradient_slot_bytes", config.gradient_slot_bytes.value_or(-1)),
+          comm::setting("broadcast", config.broadcast ? 1 : 0),
+          comm::setting("prefetch", config.prefetch.value_or(-1)),
+          comm::setting("unified_stream", config.unified_stream ? 1 : 0),
+          comm::setting("main_dtype", config.main_dtype),
+          comm::setting("compute_dtype", config.compute_dtype),
+          comm::setting("reduction_dtype", config.reduction_dtype)};
 }
 
 // Of the whole weights: the node's where they rest, else of the ranks of a node that gather together, those on one line
