@@ -30,6 +30,10 @@ void StepStatus::record(const Error& error) {
     failure_ = error;
 }
 
+void StepStatus::fail(const std::string& message) {
+  record(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
+}
+
 void StepStatus::agree(Communicator& all) {
   const std::optional<Error> failure = std::exchange(failure_, std::nullopt);
   agree_on_status(all, failure);

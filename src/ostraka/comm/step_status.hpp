@@ -33,6 +33,8 @@ public:
 
   /// Keeps a failure of this rank; the first one counts.
   void record(const Error& error);
+  /// The same where the caller's own work failed; `message` may be empty.
+  void fail(const std::string& message);
   bool has_failed() const { return failure_.has_value(); }
   /// The end of a step: throws the failure of the lowest rank that has one, on every rank. Collective.
   void agree(Communicator& all);

@@ -207,7 +207,7 @@ void DistributedDataParallel::end_step(bool failed) {
 
 void DistributedDataParallel::fail_step(const std::string& message) {
   require_finalized("fail_step");
-  resources_->status->record(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
+  resources_->status->fail(message);
 }
 
 // --- the buffers

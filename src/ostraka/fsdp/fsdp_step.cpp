@@ -278,7 +278,7 @@ void FsdpContext::skip_microbatch() {
 
 void FsdpContext::fail_step(const std::string& message) {
   require_finalized("fail_step");
-  status_.record(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
+  status_.fail(message);
 }
 
 void FsdpContext::prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget) {
