@@ -104,7 +104,7 @@ JsonPlace JsonPlace::at(const char* key) const {
   return {*file_, path_ + (path_.empty() ? "" : ".") + key, (*value_)[key]};
 }
 
-JsonPlace JsonPlace::at(std::size_t index) const {
+JsonPlace JsonPlace::element(std::size_t index) const {
   return {*file_, path_ + "[" + std::to_string(index) + "]", (*value_)[index]};
 }
 
@@ -124,8 +124,9 @@ bool JsonPlace::boolean() const {
 }
 
 std::int64_t JsonPlace::whole(std::int64_t least, std::int64_t most) const {
-  const bool fits = value_->is_number_integer() && (!value_->is_number_unsigned() ||
-                                                    value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX));
+  const bool fits =
+      value_->is_number_integer() &&
+      (!value_->is_number_unsigned() || value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX));
   if (!fits || value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > most)
     refuse("a whole number from " + std::to_string(least) +
            (most == INT64_MAX ? " to 2^63 - 1" : " to " + std::to_string(most)));

@@ -29,7 +29,7 @@ public:
   bool has(const char* key) const { return value_->contains(key); }
   /// The member or element; refused where there is none.
   JsonPlace at(const char* key) const;
-  JsonPlace at(std::size_t index) const;
+  JsonPlace element(std::size_t index) const;
   std::size_t size() const { return value_->size(); }
   bool is_array() const { return value_->is_array(); }
   bool is_object() const { return value_->is_object(); }
@@ -55,8 +55,8 @@ private:
 
 class JsonFile {
 public:
-  /// Reads all of it. INPUT_OUTPUT where it cannot be read, INVALID_ARGUMENT with line and column where it is no JSON, has
-  /// a key twice in one object, nests deeper than files of ours do, or is larger than 64 MiB.
+  /// Reads all of it. INPUT_OUTPUT where it cannot be read, INVALID_ARGUMENT with line and column where it is no JSON,
+  /// has a key twice in one object, nests deeper than files of ours do, or is larger than 64 MiB.
   explicit JsonFile(std::string path);
 
   JsonPlace root() const { return {path_, "", value_}; }

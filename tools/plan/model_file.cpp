@@ -21,7 +21,7 @@ layout::Shape read_shape(const JsonPlace& place) {
   layout::Shape shape;
   std::int64_t numel = 1;
   for (std::size_t d = 0; d < place.size(); ++d) {
-    const std::int64_t extent = place.at(d).whole(0, INT64_MAX);
+    const std::int64_t extent = place.element(d).whole(0, INT64_MAX);
     shape.push_back(extent);
     if (__builtin_mul_overflow(numel, extent, &numel) || numel > most_elements)
       place.refuse("at most 2^56 elements", shape_text(shape));
@@ -33,14 +33,14 @@ fsdp::ParameterSpec read_tensor(const JsonPlace& place) {
   place.expect_array();
   if (place.size() != 2)
     place.refuse("a list [NAME, [EXTENTS ...]]");
-  return {place.at(0).text(), read_shape(place.at(1)), DType::f32, true};
+  return {place.element(0).text(), read_shape(place.element(1)), DType::f32, true};
 }
 
 std::vector<fsdp::ParameterSpec> read_tensors(const JsonPlace& place) {
   place.expect_array();
   std::vector<fsdp::ParameterSpec> tensors;
   for (std::size_t i = 0; i < place.size(); ++i)
-    tensors.push_back(read_tensor(place.at(i)));
+    tensors.push_back(read_tensor(place.element(i)));
   return tensors;
 }
 
@@ -57,7 +57,7 @@ public:
     if (units.size() == 0)
       units.refuse("at least one unit");
     for (std::size_t i = 0; i < units.size(); ++i)
-      read_unit(units.at(i));
+      read_unit(units.element(i));
     if (model_.parameters == 0)
       units.refuse("tensors with elements", "none");
     check_sum();
@@ -67,7 +67,8 @@ public:
 private:
   void read_unit(const JsonPlace& place) {
     place.expect_object();
-    place.warn_of_unknown({"unit", "count", "tensors", "forward_s", "backward_s", "dtype", "trainable", "parent"}, warn_);
+    place.warn_of_unknown({"unit", "count", "tensors", "forward_s", "backward_s", "dtype", "trainable", "parent"},
+                          warn_);
     plan::Unit unit;
     const std::string written = place.at("unit").text();
     unit.count = static_cast<int>(place.has("count") ? place.at("count").whole(1, most_modules) : 1);
@@ -87,7 +88,8 @@ private:
                       const std::vector<fsdp::ParameterSpec>& tensors) {
     for (std::size_t i = 0; i < tensors.size(); ++i)
       if (!tensor_names_.emplace(written, tensors[i].name).second)
-        place.at(i).refuse("names that differ", "tensor '" + tensors[i].name + "' of unit '" + written + "' twice");
+        place.element(i).refuse("names that differ",
+                                "tensor '" + tensors[i].name + "' of unit '" + written + "' twice");
     std::string name = written;
     for (int i = 2; !unit_names_.insert(name).second; ++i)
       name = written + " (" + std::to_string(i) + ")";

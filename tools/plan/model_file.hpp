@@ -23,8 +23,8 @@ struct Model {
 /// Elements of the parameters of one module; with `matrices`, of those with two dimensions or more.
 std::int64_t elements_of(const plan::Unit& unit, bool matrices = false);
 
-/// {"model": NAME, "units": [{"unit": NAME, "count": N, "tensors": [[NAME, [EXTENTS ...]], ...], ...}, ...]}; docs/guide
-/// has all members. `storage`: of units without "dtype". Throws INVALID_ARGUMENT that names file and place.
+/// {"model": NAME, "units": [{"unit": NAME, "count": N, "tensors": [[NAME, [EXTENTS ...]], ...], ...}, ...]};
+/// docs/guide has all members. `storage`: of units without "dtype". Throws INVALID_ARGUMENT that names file and place.
 Model read_model(const std::string& path, DType storage, const Warn& warn);
 
 /// "f64", "f32" or "bf16"; throws INVALID_ARGUMENT that begins with `what`.

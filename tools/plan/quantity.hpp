@@ -8,8 +8,8 @@
 
 namespace ostraka::tool {
 
-/// Bytes of "80GiB" (1024s), "80GB" (1000s), "1.5 TiB", "4096", "4096 B"; at most 2^62. Throws INVALID_ARGUMENT that names
-/// `what`.
+/// Bytes of "80GiB" (1024s), "80GB" (1000s), "1.5 TiB", "4096", "4096 B"; at most 2^62. Throws INVALID_ARGUMENT that
+/// names `what`.
 std::int64_t parse_bytes(std::string_view text, std::string_view what);
 
 /// All of `text` as a whole number in [least, most]; throws INVALID_ARGUMENT that names `what`.
