@@ -26,11 +26,12 @@ std::string read_all(const std::string& path) {
   return text;
 }
 
-/// "line 3, column 7: syntax error ..." of nlohmann's message.
+/// "line 3, column 7: syntax error ..." of nlohmann's "[json.exception.parse_error.101] parse error at line 3, ...".
 std::string syntax_text(const std::string& message) {
-  const std::string begin = "parse error at ";
-  const std::size_t at = message.find(begin);
-  return printable(at == std::string::npos ? message : message.substr(at + begin.size()));
+  for (const std::string_view begin : {"parse error at ", "] "})
+    if (const std::size_t at = message.find(begin); at != std::string::npos)
+      return printable(message.substr(at + begin.size()));
+  return printable(message);
 }
 
 /// Refuses what the parser would let pass: keys that come twice, nesting that could only be meant to harm.

@@ -208,11 +208,8 @@ Json request_json(const Study& study) {
 } // namespace
 
 std::string to_json(const Study& study) {
-  Json json{{"ostraka_plan", json_version},
-            {"library_version", OSTRAKA_VERSION_STRING},
-            {"model", model_json(study)},
-            {"request", request_json(study)},
-            {"points", Json::array()}};
+  Json json{{"format", "ostraka plan"},   {"format_version", json_version}, {"library_version", OSTRAKA_VERSION_STRING},
+            {"model", model_json(study)}, {"request", request_json(study)}, {"points", Json::array()}};
   for (const Point& point : study.points)
     json["points"].push_back(to_json(study, point));
   // Names of users are UTF-8, since JSON files are; paths need not be.

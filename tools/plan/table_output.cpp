@@ -5,7 +5,8 @@
 #include "text.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <map>
+#include <sstream>
 #include <string>
 
 namespace ostraka::tool {
@@ -65,21 +66,49 @@ std::string rows_text(const Study& study, const std::vector<Row>& rows, std::siz
   return table_text(rows, right);
 }
 
+/// Reasons that differ by the recipe's name only are one.
+std::string without(std::string reason, const std::string& recipe) {
+  const std::string begin = "recipe " + recipe + ": ";
+  return reason.starts_with(begin) ? reason.substr(begin.size()) : reason;
+}
+
+/// Lines of up to 100 columns; those behind the first are indented.
+std::string wrapped(const std::string& text) {
+  std::string lines, line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && width(line) + 1 + width(word) > 100) {
+      lines += line + "\n";
+      line = " ";
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return lines + line + "\n";
+}
+
+/// Each recipe that is not possible once, with a reason; meshes of several numbers of ranks have equal axes.
+std::string refused_text(const Study& study) {
+  std::map<std::string, std::string> recipes_of; // [reason]
+  for (const Result& result : study.points.front().results)
+    if (!result.outcome.report) {
+      std::string& names = recipes_of[without(result.outcome.refused, result.recipe)];
+      names += (names.empty() ? "" : ", ") + result.recipe;
+    }
+  std::string text;
+  for (const auto& [reason, names] : recipes_of)
+    text += wrapped("Not possible: " + names + ": " + printable(reason));
+  return text;
+}
+
 std::string results_text(const Study& study, const ByteUnit& unit) {
   const Row ranks = study.points.size() > 1 ? Row{"RANKS"} : Row{};
   std::vector<Row> rows{
       joined(ranks, {"", "RECIPE", "WEIGHTS", "GRADS", "STATE", "BUFFERS", "PEAK", "NODE", "SENT", "STEP", "EXPOSED"})};
-  std::string refused;
   for (const Point& point : study.points)
-    for (const Result& result : point.results) {
-      const Row first = first_cells(study, point);
+    for (const Result& result : point.results)
       if (result.outcome.report)
-        rows.push_back(joined(joined(first, {mark(result), result.recipe}), numbers(result, unit)));
-      else
-        refused += (first.empty() ? "" : first.front() + " ranks: ") + result.recipe +
-                   " is not possible: " + printable(result.outcome.refused) + "\n";
-    }
-  return rows_text(study, rows, 2) + refused;
+        rows.push_back(joined(joined(first_cells(study, point), {mark(result), result.recipe}), numbers(result, unit)));
+  return rows_text(study, rows, 2) + refused_text(study);
 }
 
 std::string legend(const Study& study) {
