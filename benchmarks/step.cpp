@@ -33,7 +33,7 @@ constexpr double none = std::numeric_limits<double>::infinity();
 
 using Weights = std::vector<std::vector<float>>;
 
-enum Column { step, two_buffers, buffer_per_layer, limit };
+enum Column { step, two_buffers, buffer_per_layer, limit, forward, arithmetic };
 
 /// At most so many times the limit, exposed, and so long a gather of a layer (issue 6).
 struct Target {
@@ -85,10 +85,12 @@ struct Bases {
     const bool is_half = kind.storage == DType::bf16;
     LonelyStep& two_buffers = kind.updates ? two_updating : is_half ? two_of_half : two;
     LonelyStep& each = kind.updates ? per_layer_updating : is_half ? per_layer_of_half : per_layer;
-    const std::vector<Operation> operations{taken, [&] { two_buffers(); }, [&] { each(); }, limit};
+    LonelyStep& pure = is_half ? two_of_half : two; // without updates
+    const std::vector<Operation> operations{
+        taken, [&] { two_buffers(); }, [&] { each(); }, limit, [&] { pure.forward(); }, [&] { pure(); }};
     for (const Operation& operation : operations)
       operation(); // touches its memory
-    return {std::move(name), target, measure(operations, {1, 1, 1, 1}, num_rounds)};
+    return {std::move(name), target, measure(operations, std::vector<int>(operations.size(), 1), num_rounds)};
   }
 };
 
