@@ -8,6 +8,7 @@
 #include <ostraka/buffer/named_state.hpp>
 #include <ostraka/comm/step_status.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
+#include <ostraka/fsdp/memory_report.hpp>
 #include <ostraka/fsdp/module_tree.hpp>
 #include <ostraka/fsdp/resources.hpp>
 #include <ostraka/fsdp/schedule.hpp>
@@ -19,18 +20,6 @@
 #include <vector>
 
 namespace ostraka::fsdp {
-
-/// Bytes on this rank, and the size of the model. Of memory that the ranks of a node share a rank counts its own part,
-/// so that sums over ranks count everything once.
-struct MemoryReport {
-  std::int64_t parameters = 0; ///< weights at rest, main weights included
-  std::int64_t gradients = 0;
-  std::int64_t optimizer_state = 0;
-  std::int64_t transient = 0; ///< gathered weights and gradient slots now
-  std::int64_t transient_peak = 0;
-  std::int64_t num_elements = 0; ///< of all parameters over all ranks, without padding
-  std::int64_t reserved = 0;     ///< taken from the system for all of this
-};
 
 class OSTRAKA_API FsdpContext {
 public:

@@ -6,6 +6,7 @@
 #include <ostraka/base/export.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/named_state.hpp>
+#include <ostraka/fsdp/parameter_spec.hpp>
 #include <ostraka/fsdp/resources.hpp>
 #include <ostraka/fsdp/weights.hpp>
 
@@ -15,13 +16,6 @@
 #include <vector>
 
 namespace ostraka::fsdp {
-
-struct ParameterSpec {
-  std::string name;
-  layout::Shape shape;
-  DType dtype = DType::f64; ///< storage type of the model weights: f64, f32 or bf16
-  bool trainable = true;
-};
 
 class OSTRAKA_API ParameterGroup : public std::enable_shared_from_this<ParameterGroup> {
 public:
