@@ -30,7 +30,7 @@ const ostraka_plan_config_t default_config{sizeof(ostraka_plan_config_t),
                                            default_machine.node.bandwidth,
                                            default_machine.memory_bandwidth};
 
-constexpr Versions config_versions{"plan config", OSTRAKA_PLAN_CONFIG_VERSION, 96};
+constexpr Versions config_versions{"plan config", OSTRAKA_PLAN_CONFIG_VERSION, 88};
 constexpr Versions bytes_versions{"plan bytes", OSTRAKA_PLAN_BYTES_VERSION, 112};
 constexpr Versions traffic_versions{"plan traffic", OSTRAKA_PLAN_TRAFFIC_VERSION, 72};
 constexpr Versions summary_versions{"plan summary", OSTRAKA_PLAN_SUMMARY_VERSION, 88};
