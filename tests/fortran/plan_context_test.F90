@@ -70,6 +70,7 @@ contains
     real(real64), pointer, contiguous :: gw(:, :), gb(:)
     real(real32), pointer, contiguous :: hw(:, :), hb(:)
     real(real64) :: beta
+    real(real32) :: half_beta
     integer :: l
 
     do l = 1, num_layers
@@ -84,8 +85,8 @@ contains
         gw = 0
         gb = 0
       else
-        call layer(l)%gradient('weight', hw, beta)
-        call layer(l)%gradient('bias', hb, beta)
+        call layer(l)%gradient('weight', hw, half_beta)
+        call layer(l)%gradient('bias', hb, half_beta)
         hw = 0
         hb = 0
       end if
