@@ -9,6 +9,7 @@
 // ranks: 2
 #include "support/cases.hpp"
 #include "support/node.hpp"
+#include <ostraka/plan/calibration.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <mpi.h>
@@ -20,6 +21,8 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace ostraka;
@@ -162,6 +165,30 @@ struct Table {
                  static_cast<int>(misses), least_miss_us, 100 * least_miss);
   }
 
+  std::vector<plan::Timing> timings(const char* operation) const {
+    std::vector<plan::Timing> result;
+    for (const Row& row : rows)
+      if (row.name == std::string_view(operation))
+        result.push_back({row.bytes, 1e-6 * row.rounds.median(ours)});
+    return result;
+  }
+
+  /// For plans: what was measured, and the latency and bandwidth that say it best.
+  nlohmann::ordered_json link() const {
+    nlohmann::ordered_json measured{{"ranks", ranks}};
+    std::vector<plan::Timing> sent;
+    for (const auto& [operation, key] :
+         {std::pair{"allgather", "allgather"}, {"reduce-scatter", "reduce_scatter"}, {"allreduce", "allreduce"}})
+      for (const plan::Timing& timing : timings(operation)) {
+        measured[key].push_back({timing.bytes, timing.seconds});
+        const int passes = key == std::string_view("allreduce") ? 2 : 1;
+        sent.push_back({passes * timing.bytes * (ranks - 1) / ranks, timing.seconds});
+      }
+    const plan::Link fitted = plan::fit(sent);
+    return {{"latency_s", fitted.latency_s}, {"bandwidth", fitted.bandwidth}, {"measured", std::move(measured)}};
+  }
+
+  /// A file for `ostraka-plan --machine`, with all rows beside.
   std::string json() const {
     nlohmann::ordered_json result{{"benchmark", "collectives"},
                                   {"version", 1},
@@ -169,6 +196,13 @@ struct Table {
                                   {"dtype", name(dtype)},
                                   {"memory", on_one_node ? "node" : "messages"},
                                   {"mpi", library}};
+    if (ranks > 1 && rows.front().bytes < rows.back().bytes)
+      result[on_one_node ? "node" : "network"] = link();
+    const auto copy = std::find_if(rows.rbegin(), rows.rend(), [](const Row& row) {
+      return row.name == std::string_view("allgather") && row.target; // where the limit is a copy of all bytes
+    });
+    if (copy != rows.rend())
+      result["memory_bandwidth"] = 2e6 * static_cast<double>(copy->bytes) / copy->rounds.median(limit);
     for (const Row& row : rows)
       result["rows"].push_back(row.json());
     return result.dump(1);
