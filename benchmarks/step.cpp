@@ -134,7 +134,7 @@ double gather_us_of(Step& taken) {
 
 /// The library on a back end, which is a mesh's to choose.
 Row measure_library(const char* backend, const std::string& name, const Target& target, const Weights& weights,
-                    const Kind& kind, Bases& bases) {
+                    const Kind& kind, Bases& bases, const std::optional<plan::Machine>& machine) {
   setenv("OSTRAKA_BACKEND", backend, 1);
   LibraryStep taken(weights, kind);
   const bool shares = is_on_one_node(taken.mesh());
