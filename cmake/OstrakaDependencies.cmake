@@ -17,7 +17,7 @@ if(OSTRAKA_ENABLE_HDF5)
                         "name your own with -DHDF5_ROOT=FOLDER, or build without checkpoints: -DOSTRAKA_ENABLE_HDF5=OFF.")
   endif()
 endif()
-if(OSTRAKA_BUILD_TOOLS AND OSTRAKA_ENABLE_HDF5)
+if(OSTRAKA_BUILD_TOOLS)
   find_package(CLI11 2.1 QUIET)
   if(NOT CLI11_FOUND)
     message(FATAL_ERROR "Ostraka: no CLI11 >= 2.1 was found, which the tools need. scripts/setup installs Debian's; name "

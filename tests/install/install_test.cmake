@@ -218,6 +218,8 @@ function(use_tools prefix)
   if(WITH_TOOLS)
     run("ostraka-checkpoint" ${prefix}/${BINDIR}/ostraka-checkpoint --version)
     expect_in_output("ostraka-checkpoint" "ostraka-checkpoint ${VERSION}")
+    run("ostraka-plan" ${prefix}/${BINDIR}/ostraka-plan --version)
+    expect_in_output("ostraka-plan" "ostraka-plan ${VERSION}")
   endif()
 endfunction()
 

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_file.hpp"
 #include "commands.hpp"
+#include "table.hpp"
 #include "text.hpp"
 #include <ostraka/base/with_type.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstring>
 
 namespace ostraka::tool {
 namespace {
-
-constexpr std::size_t columns = 6;
-using Row = std::array<std::string, columns>;
 
 /// The user's short texts and few numbers are shown; empty for all else.
 std::string value_text(const CheckpointFile& checkpoint, const Tensor& tensor) {
@@ -48,26 +45,6 @@ void append_rows(const CheckpointFile& checkpoint, const Tensor& tensor, std::ve
     rows.push_back({printable(tensor.group), printable(other), "tied", "to " + printable(tensor.name), "", ""});
 }
 
-/// Characters of UTF-8.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-void print(const std::vector<Row>& rows) {
-  std::array<std::size_t, columns> widths{};
-  for (const Row& row : rows)
-    for (std::size_t c = 0; c < columns; ++c)
-      widths[c] = std::max(widths[c], width(row[c]));
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < columns; ++c)
-      line += row[c] + std::string(widths[c] - width(row[c]) + 2, ' ');
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
-  }
-}
-
 int print_table(const CheckpointFile& checkpoint, const std::vector<const Tensor*>& tensors) {
   const Contents& contents = checkpoint.contents();
   const std::string steps = contents.steps ? "step " + std::to_string(*contents.steps) : "no step";
@@ -80,7 +57,7 @@ int print_table(const CheckpointFile& checkpoint, const std::vector<const Tensor
   const bool has_values = std::any_of(rows.begin() + 1, rows.end(), [](const Row& row) { return !row.back().empty(); });
   if (!has_values)
     rows.front().back().clear();
-  print(rows);
+  std::fputs(table_text(rows).c_str(), stdout);
   return success;
 }
 

@@ -40,7 +40,7 @@ class Ostraka(CMakePackage, CudaPackage):
     depends_on("fortran", type="build", when="+fortran")
     depends_on("cmake@3.25:", type="build")
     depends_on("nlohmann-json@3.10:", type="build")
-    depends_on("cli11@2.1:", type="build", when="+hdf5")
+    depends_on("cli11@2.1:", type="build")
     depends_on("googletest@1.12:", type="test")
     depends_on("python@3.9:", type="test")
     depends_on("pkgconfig", type="test")
@@ -73,7 +73,7 @@ class Ostraka(CMakePackage, CudaPackage):
         return [
             self.define_from_variant("OSTRAKA_ENABLE_FORTRAN", "fortran"),
             self.define_from_variant("OSTRAKA_ENABLE_HDF5", "hdf5"),
-            self.define_from_variant("OSTRAKA_BUILD_TOOLS", "hdf5"),
+            self.define("OSTRAKA_BUILD_TOOLS", True),
             self.define_from_variant("OSTRAKA_ENABLE_CUDA", "cuda"),
             self.define_from_variant("OSTRAKA_ENABLE_NCCL", "nccl"),
             self.define("OSTRAKA_BUILD_TESTS", self.run_tests),
