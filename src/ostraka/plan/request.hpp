@@ -75,6 +75,9 @@ struct Machine {
   Link network = {};              ///< between nodes, and within them where MPI or NCCL carries everything
   Link node = {1e-6, 10e9};       ///< between ranks that share memory: per operation and rank
   double memory_bandwidth = 10e9; ///< bytes per second that one rank reads and writes in casts, sums and updates; > 0
+  /// The share of gathers and reductions, 0 to 1, that runs beside the arithmetic. None: 1 for NCCL; 0 for MPI and node
+  /// memory, where the rank's own core copies and sums, and nothing moves messages while it is away.
+  std::optional<double> overlap = {};
 };
 
 struct Request {
