@@ -5,9 +5,10 @@ module ostraka_fsdp
     c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use ostraka_arrays
-  use ostraka_c, only: c_last_error
+  use ostraka_c, only: c_last_error, c_mesh_dims
   use ostraka_c_fsdp
-  use ostraka_mesh, only: check_placements_of, mesh_handle, ostraka_mesh_t
+  use ostraka_fsdp_config, only: make_fsdp_config
+  use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
   use ostraka_support, only: conclude, from_c_string, to_c_string, type_text
   use ostraka_types
@@ -140,39 +141,16 @@ contains
       gradient_placements(:), optimizer_placements(:)
     integer(int32), intent(out), optional :: ierr
     type(c_fsdp_config_t) :: config
-    integer(int32) :: status
+    integer(int32) :: dims, status
     character(:), allocatable :: text
 
-    text = ''
-    status = c_fsdp_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_FSDP_CONFIG_VERSION)
-    if (status == OSTRAKA_OK) then
-      if (present(recipe)) config%recipe = recipe
-      if (present(reduction)) config%reduction = reduction
-      if (present(gradient_slots)) config%gradient_slots = gradient_slots
-      if (present(broadcast)) config%broadcast = merge(1_int32, 0_int32, broadcast)
-      if (present(main_dtype)) config%main_dtype = main_dtype
-      if (present(compute_dtype)) config%compute_dtype = compute_dtype
-      if (present(reduction_dtype)) config%reduction_dtype = reduction_dtype
-      if (present(prefetch)) config%prefetch = prefetch
-      if (present(gradient_slot_bytes)) config%gradient_slot_bytes = gradient_slot_bytes
-      if (present(unified_stream)) config%unified_stream = merge(1_int32, 0_int32, unified_stream)
-      if (present(parameter_placements)) call take(parameter_placements, config%parameter_placements)
-      if (present(gradient_placements)) call take(gradient_placements, config%gradient_placements)
-      if (present(optimizer_placements)) call take(optimizer_placements, config%optimizer_placements)
-    end if
+    dims = 0
+    status = c_mesh_dims(mesh_handle(mesh), dims)
+    call make_fsdp_config(config, dims, status, text, recipe, reduction, gradient_slots, broadcast, main_dtype, &
+      compute_dtype, reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, prefetch, &
+      unified_stream, gradient_slot_bytes)
     if (status == OSTRAKA_OK) status = c_fsdp_context_create(mesh_handle(mesh), config, self%handle)
     call conclude('context%create', status, ierr, text)
-
-  contains
-
-    subroutine take(placements, address)
-      type(ostraka_placement_t), intent(in), target, contiguous :: placements(:)
-      type(c_ptr), intent(inout) :: address
-
-      if (status /= OSTRAKA_OK) return
-      call check_placements_of(mesh, placements, status, text)
-      address = c_loc(placements)
-    end subroutine
   end subroutine
 
   !! Destroys the context and its modules and nulls the handle; the modules' handles are dead. Collective.
