@@ -7,27 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <numeric>
 #include <set>
 
 namespace ostraka::fsdp {
 
 namespace {
-
-void check_config(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
-  expect(config.gradient_slots >= 1, Status::INVALID_ARGUMENT, "context: expected gradient_slots >= 1, found ",
-         config.gradient_slots);
-  expect(!config.gradient_slot_bytes || *config.gradient_slot_bytes >= 0, Status::INVALID_ARGUMENT,
-         "context: expected gradient_slot_bytes >= 0, or none, found ", config.gradient_slot_bytes.value_or(0));
-  expect(!config.prefetch || *config.prefetch >= 0, Status::INVALID_ARGUMENT,
-         "context: expected prefetch >= 0 elements, or none, found ", config.prefetch.value_or(0));
-  expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::mean,
-         Status::INVALID_ARGUMENT, "context: expected the reduction sum (0) or mean (1), found ",
-         static_cast<std::int32_t>(config.reduction));
-  placements_of(config, mesh.dims());
-  validate(config, "context");
-}
 
 std::vector<comm::Setting> settings_of(const ContextConfig& config) {
   Hash placements;
@@ -49,23 +33,18 @@ std::vector<comm::Setting> settings_of(const ContextConfig& config) {
           comm::setting("reduction_dtype", config.reduction_dtype)};
 }
 
-// Of the whole weights: the node's where they rest, else of the ranks of a node that gather together, those on one line
-// of the axis that shards them. Ranks that gather over several axes one after the other have no memory in common.
+// Of the whole weights: the node's where they rest, else of the ranks of a node that gather together.
 std::shared_ptr<comm::SharedMemory> make_shared_memory(const mesh::DeviceMesh& mesh,
                                                        const layout::Placements& parameter, bool rests_whole) {
   if (rests_whole)
     return mesh.make_shared_memory();
-  const bool has_one_axis =
-      std::count_if(parameter.begin(), parameter.end(), [](const auto& p) { return p.is_shard(); }) == 1;
-  return mesh.shares_nodes() && has_one_axis ? mesh.make_shared_memory(mesh.dims() - 1) : nullptr;
+  return mesh.shares_nodes() && shares_gathers(parameter) ? mesh.make_shared_memory(mesh.dims() - 1) : nullptr;
 }
 
 // Of one rank.
 std::int64_t most_slot_bytes(const mesh::DeviceMesh& mesh, const ContextConfig& config) {
   const bool is_one_node = mesh.shares_nodes() && mesh.node_size() == mesh.size();
-  if (!config.gradient_slot_bytes && !is_one_node)
-    return std::numeric_limits<std::int64_t>::max();
-  return config.gradient_slot_bytes.value_or(comm::last_level_cache_bytes()) / mesh.node_size();
+  return most_slot_bytes(config, is_one_node, mesh.node_size(), comm::last_level_cache_bytes());
 }
 
 } // namespace
@@ -76,7 +55,7 @@ std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextCo
   expect(mesh->device() == runtime::Device::host, Status::NOT_SUPPORTED,
          "context: this version steps on hosts only; make its mesh with the device host");
   comm::Communicator& all = *mesh->communicators().all;
-  comm::together(all, [&] { check_config(*mesh, config); });
+  comm::together(all, [&] { validate(config, mesh->dims()); });
   comm::agree_on_settings(all, settings_of(config), "context: configuration: ");
   return std::shared_ptr<FsdpContext>(new FsdpContext(std::move(mesh), config));
 }
@@ -95,8 +74,7 @@ FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config)
   mesh::Communicators communicators = mesh->make_communicators("fsdp context");
   RecipePlacements placements = placements_of(config, mesh->dims());
   const bool rests_whole = mesh->shares_nodes() && mesh->nodes_hold_all_parts(placements.parameter);
-  if (rests_whole) // each byte has one writer: what several ranks would update is cut among them
-    placements.optimizer = layout::Placements(mesh->dims(), layout::shard());
+  placements = placements_where(rests_whole, std::move(placements));
   std::shared_ptr<memory::Arena> arena;
   std::shared_ptr<comm::SharedMemory> shared;
   comm::together(*communicators.all, [&] { // one node may have too little
@@ -186,9 +164,12 @@ void FsdpContext::expect_first_orders() {
 // All or nothing, so that ranks of a node can try again with equal offsets in what they share.
 void FsdpContext::reserve() {
   try {
-    reserve_slots();
-    reserve_gathers(tree_.forward(), Hook::pre_forward);
-    reserve_gathers(tree_.backward(), Hook::pre_backward);
+    std::vector<ModuleNeeds> needs;
+    for (const auto& module : modules_)
+      needs.push_back(module->needs());
+    const SlotNeeds slots = slot_needs(tree_.backward(), needs);
+    resources_->slots.reserve(slots.bytes, slots.needed, slots.at_once);
+    reserve_gathers(needs);
   } catch (...) {
     for (const auto& module : modules_)
       for (const auto& group : module->groups())
@@ -197,50 +178,17 @@ void FsdpContext::reserve() {
   }
 }
 
-// What is whole at the same time in a pass as it is expected, so that steps take nothing from the system.
-void FsdpContext::reserve_gathers(const std::vector<Event>& events, Hook begin) {
-  const std::vector<int> order = gathers(events, begin);
-  std::span<const int> upcoming(order);
-  std::vector<char> is_whole(modules_.size(), 0);
-  const auto reserve = [&](int module) {
+// So that steps take nothing from the system.
+void FsdpContext::reserve_gathers(const std::vector<ModuleNeeds>& needs) {
+  const auto take = [&](int module) {
     for (const auto& group : modules_[module]->groups())
-      if (is_whole[module] == 0)
-        group->weights().reserve();
-    is_whole[module] = 1;
+      group->weights().reserve();
   };
   const auto give_back = [&](int module) {
     for (const auto& group : modules_[module]->groups())
       group->weights().give_back();
-    is_whole[module] = 0;
   };
-  for (const Event& event : events) {
-    if (event.hook == begin) {
-      upcoming = upcoming.subspan(1);
-      reserve(event.module);
-      for (const int next : upcoming.first(modules_ahead(upcoming, elements_, modules_[event.module]->prefetch_)))
-        reserve(next);
-    } else {
-      give_back(event.module);
-    }
-  }
-}
-
-void FsdpContext::reserve_slots() {
-  std::int64_t bytes = 0;
-  std::vector<int> slots(modules_.size(), 0); // of each module
-  for (const auto& module : modules_)
-    for (const auto& group : module->groups())
-      if (group->slot_bytes() > 0) {
-        bytes = std::max(bytes, group->slot_bytes());
-        ++slots[static_cast<std::size_t>(module->id())];
-      }
-  int bound = 0, at_once = 1;
-  for (const Event& event : tree_.backward()) { // modules around others keep theirs meanwhile
-    const int own = slots[static_cast<std::size_t>(event.module)];
-    bound += event.hook == Hook::pre_backward ? own : -own;
-    at_once = std::max(at_once, bound);
-  }
-  resources_->slots.reserve(bytes, std::accumulate(slots.begin(), slots.end(), 0), at_once);
+  walk_gathers(tree_.forward(), tree_.backward(), needs, take, give_back);
 }
 
 // Tensors are told apart by these names wherever they are kept.

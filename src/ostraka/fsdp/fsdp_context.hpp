@@ -10,6 +10,7 @@
 #include <ostraka/fsdp/fsdp_module.hpp>
 #include <ostraka/fsdp/memory_report.hpp>
 #include <ostraka/fsdp/module_tree.hpp>
+#include <ostraka/fsdp/reservation.hpp>
 #include <ostraka/fsdp/resources.hpp>
 #include <ostraka/fsdp/schedule.hpp>
 
@@ -94,7 +95,6 @@ private:
   // The module that has a parameter of this name, full or not; null when there is none.
   const FsdpModule* owner_of(const std::string& parameter) const;
   void reserve();
-  void reserve_slots();
   void check_modules_agree();
   void check_or_broadcast_replicas();
   void check_equal_parts(const ParameterGroup& group);
@@ -115,7 +115,7 @@ private:
   void align_clocks();
   bool updates_while_reducing() const;
   [[noreturn]] void end_between_steps(const Error& error);
-  void reserve_gathers(const std::vector<Event>& events, Hook begin);
+  void reserve_gathers(const std::vector<ModuleNeeds>& needs);
   void end_pass(bool failed);
 
   std::shared_ptr<Resources> resources_;

@@ -139,18 +139,10 @@ void FsdpModule::build() {
   context_.status_.communicate([&] {
     comm::Communicator& all = *context_.resources_->communicators.all;
     check_ranks_agree();
-    std::vector<std::vector<ParameterSpec>> grouped;
-    for (const ParameterSpec& spec : declared_) {
-      auto same = std::find_if(grouped.begin(), grouped.end(), [&](const auto& group) {
-        return group.front().dtype == spec.dtype && group.front().trainable == spec.trainable;
-      });
-      if (same == grouped.end())
-        same = grouped.insert(grouped.end(), std::vector<ParameterSpec>{});
-      same->push_back(spec);
-    }
     std::vector<std::shared_ptr<ParameterGroup>> groups;
     try {
-      for (auto& specs : grouped) // one by one, so that a failure leaves the same regions of shared memory on all ranks
+      for (auto& specs :
+           grouped(declared_)) // one by one, so that a failure leaves the same regions of shared memory on all ranks
         comm::together(all, [&] { groups.push_back(make_group(std::move(specs))); });
     } catch (const Error& error) {
       declared_.clear();
@@ -165,14 +157,7 @@ void FsdpModule::build() {
   });
 }
 
-// What is not set here is the context's.
-Precision FsdpModule::precision() const {
-  const Precision& context = context_.config();
-  const auto or_context = [](std::optional<DType> own, std::optional<DType> other) { return own ? own : other; };
-  return {or_context(precision_.main_dtype, context.main_dtype),
-          or_context(precision_.compute_dtype, context.compute_dtype),
-          or_context(precision_.reduction_dtype, context.reduction_dtype)};
-}
+Precision FsdpModule::precision() const { return precision_of(precision_, context_.config()); }
 
 std::shared_ptr<ParameterGroup> FsdpModule::make_group(std::vector<ParameterSpec> specs) {
   auto group = std::make_shared<ParameterGroup>(context_.resources_, full_name_, std::move(specs), precision());
@@ -371,6 +356,16 @@ std::int64_t FsdpModule::elements() const {
   for (const auto& group : groups_)
     sum += group->layout().payload();
   return sum;
+}
+
+ModuleNeeds FsdpModule::needs() const {
+  ModuleNeeds needs{elements(), prefetch_, 0, 0};
+  for (const auto& group : groups_)
+    if (const std::int64_t bytes = group->slot_bytes(); bytes > 0) {
+      ++needs.slots;
+      needs.slot_bytes = std::max(needs.slot_bytes, bytes);
+    }
+  return needs;
 }
 
 } // namespace ostraka::fsdp

@@ -5,6 +5,7 @@
 
 #include <ostraka/base/export.hpp>
 #include <ostraka/fsdp/parameter_group.hpp>
+#include <ostraka/fsdp/reservation.hpp>
 #include <ostraka/fsdp/schedule.hpp>
 
 #include <cstdint>
@@ -167,6 +168,7 @@ private:
   bool is_trainable() const;
   bool is_updated() const;
   std::int64_t elements() const;
+  ModuleNeeds needs() const;
   bool has_contributed() const { return backward_uses_ > 0 || reductions_ > 0; }
   // Still to go backward.
   bool is_owed() const { return backward_uses_ < forward_uses_; }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/fsdp/slot_ring.hpp>
 #include <ostraka/memory/storage.hpp>
 #include <ostraka/runtime/stream.hpp>
 
@@ -19,7 +20,7 @@ public:
   /// `count` slots, or as many as `most_bytes` have room for, but one.
   GradientSlots(std::shared_ptr<memory::Arena> arena, int count,
                 std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max())
-      : arena_(std::move(arena)), most_(count), most_bytes_(most_bytes), count_(count) {}
+      : arena_(std::move(arena)), ring_(count, most_bytes) {}
 
   /// Makes every slot at least `bytes` large, and the arena large enough for `needed` of them, or for the ring if that
   /// is smaller, but at least for `at_once` that are bound at the same time, so that steps do not find it full. Set-up
@@ -40,16 +41,11 @@ private:
   struct Slot {
     std::shared_ptr<memory::Storage> storage;
     runtime::Event reduced;
-    bool is_bound = false;
   };
 
   std::shared_ptr<memory::Arena> arena_;
-  int most_;
-  std::int64_t most_bytes_;
-  int count_; ///< of the ring
-  std::int64_t bytes_ = 0;
+  SlotRing ring_;
   std::vector<Slot> slots_;
-  int next_ = 0;
 };
 
 } // namespace ostraka::fsdp

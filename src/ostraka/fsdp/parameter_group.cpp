@@ -2,7 +2,6 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/fsdp/parameter_group.hpp>
-#include <ostraka/layout/builders.hpp>
 
 #include <algorithm>
 
@@ -13,72 +12,33 @@ namespace {
 using buffer::DBuffer;
 using memory::Kind;
 
-DType wide(DType storage) { return storage == DType::f64 ? DType::f64 : DType::f32; }
-
-// Tensors at 64 bytes and segments at 16, in elements of the smallest type that this layout is used with.
-layout::Alignment alignment_of(DType storage, DType compute, DType main) {
-  const std::int64_t smallest = std::min({size_of(storage), size_of(compute), size_of(main)});
-  return {64 / smallest, 16 / smallest};
-}
-
-buffer::LayoutPtr plan_layout(const std::vector<ParameterSpec>& specs, int segments,
-                              const layout::Alignment& alignment) {
-  std::vector<layout::Shape> shapes;
-  for (const ParameterSpec& spec : specs)
-    shapes.push_back(spec.shape);
-  return std::make_shared<layout::GlobalLayout>(layout::build_flat(std::move(shapes), segments, alignment));
-}
-
 } // namespace
 
 ParameterGroup::ParameterGroup(std::shared_ptr<Resources> resources, std::string module_name,
                                std::vector<ParameterSpec> specs, const Precision& precision)
     : resources_(std::move(resources)), module_name_(std::move(module_name)), specs_(std::move(specs)),
-      compute_dtype_(precision.compute_dtype.value_or(wide(specs_.front().dtype))),
-      gradient_dtype_(precision.reduction_dtype.value_or(wide(specs_.front().dtype))), written_(specs_.size(), 0),
-      written_this_pass_(specs_.size(), 0) {
-  const DType storage = specs_.front().dtype;
-  const DType main = precision.main_dtype.value_or(wide(storage));
-  expect(
-      !has_persistent_partial() || main == gradient_dtype_, Status::NOT_SUPPORTED, "module '", module_name_,
-      "': micro-batches add up in the main gradient itself where it is Partial on all axes (no_shard, zero_1), so the "
-      "main type must be ",
-      name(gradient_dtype_), ", found ", name(main));
+      plan_(plan_group(specs_, precision, resources_->placements, resources_->mesh->size(), module_name_)),
+      rules_(plan_), written_(specs_.size(), 0), written_this_pass_(specs_.size(), 0) {
   const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
   const RecipePlacements& placements = resources_->placements;
-  layout_ = plan_layout(specs_, mesh->size(), alignment_of(storage, compute_dtype_, main));
   const std::string name =
       full_name(0) + (specs_.size() > 1 ? " and " + std::to_string(specs_.size() - 1) + " more" : "");
-
-  weights_ = make_weights(resources_, layout_, {storage, compute_dtype_, main}, name);
+  weights_ = make_weights(resources_, plan_, name);
   if (!is_trainable())
     return;
-  accumulated_ = DBuffer(mesh, placements.gradient, layout_, main, {arena, Kind::gradients});
+  accumulated_ = DBuffer(mesh, placements.gradient, plan_.layout, plan_.types.main, {arena, Kind::gradients});
   accumulated_.set_name("gradient of " + name);
   main_gradient_ = accumulated_.view(placements.optimizer);
-  if (has_persistent_partial())
+  if (plan_.has_persistent_partial)
     partial_ = accumulated_;
-}
-
-bool ParameterGroup::has_persistent_partial() const {
-  const layout::Placements& gradient = resources_->placements.gradient;
-  return std::all_of(gradient.begin(), gradient.end(), [](const auto& placement) { return placement.is_partial(); });
-}
-
-std::int64_t ParameterGroup::slot_bytes() const {
-  return is_trainable() && !has_persistent_partial() ? layout_->size() * size_of(gradient_dtype_) : 0;
 }
 
 // --- gradients
 
-bool ParameterGroup::is_reduced_at_the_end() const {
-  return resources_->placements.gradient != resources_->placements.optimizer;
-}
-
 void ParameterGroup::check_can_accumulate() const {
-  expect(!is_updated_, Status::INVALID_STATE, "module '", module_name_,
+  expect(!is_updated(), Status::INVALID_STATE, "module '", module_name_,
          "': its weights were updated while gradients were reduced; call the optimizer's step first");
-  expect(!is_reduced_at_the_end() || !has_gradient_, Status::INVALID_STATE, "module '", module_name_,
+  expect(!rules_.is_reduced_at_the_end() || !rules_.has_gradient(), Status::INVALID_STATE, "module '", module_name_,
          "': its gradient is already reduced over the ranks; call zero_grad before the next backward pass, or say "
          "set_last_microbatch(false) before all but the last");
 }
@@ -86,15 +46,14 @@ void ParameterGroup::check_can_accumulate() const {
 void ParameterGroup::bind_slot() {
   slot_ = resources_->slots.acquire();
   const layout::Placements whole(resources_->mesh->dims(), layout::partial(resources_->config.reduction));
-  partial_ =
-      DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, layout_, gradient_dtype_);
+  partial_ = DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, plan_.layout,
+                                   plan_.gradient_dtype);
   partial_.set_name(*main_gradient_.name());
   buffer::clear_padding(partial_, *resources_->compute);
 }
 
 ParameterGroup::Gradient ParameterGroup::gradient(int index) {
-  if (!has_persistent_partial() && !slot_)
-    bind_slot();
+  rules_.bind(*this);
   const bool holds_contributions = written_[index] != 0;
   written_[index] = written_this_pass_[index] = 1;
   return {partial_.tensor_range(index).data, holds_contributions};
@@ -109,38 +68,12 @@ std::vector<std::string> ParameterGroup::missing_gradients() const {
 }
 
 void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
-  if (!has_persistent_partial() && !slot_)
-    bind_slot();
-  for (std::size_t i = 0; i < specs_.size(); ++i)
-    if (written_[i] == 0)
-      buffer::clear_tensor(partial_, static_cast<int>(i), *resources_->compute);
-  std::fill(written_this_pass_.begin(), written_this_pass_.end(), 0);
-  const bool adds_up_here = has_persistent_partial() && !is_last_microbatch;
-  std::fill(written_.begin(), written_.end(), adds_up_here ? 1 : 0);
-  if (adds_up_here)
-    return;
-  resources_->reduce->wait(resources_->compute->record()); // sees what the caller wrote
-  const bool updates = is_last_microbatch && may_update_while_reducing();
-  if (!has_persistent_partial())
-    add_contribution(updates && !is_reduced_at_the_end());
-  if (is_last_microbatch && is_reduced_at_the_end())
-    reduce_to(accumulated_, main_gradient_, updates);
-  if (has_persistent_partial() && gradient_divisor_ != 1)
-    buffer::scale(1 / gradient_divisor_, main_gradient_, *resources_->reduce);
-  has_gradient_ = is_last_microbatch || !is_reduced_at_the_end();
-  is_reducing_ = true;
-  ++gradient_version_;
-  if (updates) {
-    is_updated_ = true;
-    has_contributions_ = false;
-  }
-}
-
-// Not where somebody may still read the weights, or results of reductions are not yet what an update takes.
-bool ParameterGroup::may_update_while_reducing() const {
-  const bool is_first_and_last = !has_contributions_ && gradient_dtype_ == main_dtype();
-  return consumer_ && gradient_divisor_ == 1 && !weights_->is_unsharded() &&
-         (is_reduced_at_the_end() || is_first_and_last);
+  const bool may_update = consumer_ && !weights_->is_unsharded(); // else somebody may still read the weights
+  rules_.reduce(*this, is_last_microbatch, may_update, gradient_divisor_ != 1);
+  if (rules_.adds_up_in_partial(is_last_microbatch))
+    std::fill(written_.begin(), written_.end(), 1);
+  else
+    is_reducing_ = true;
 }
 
 // When results arrive all ranks have shown their gradients, and let the weights go before; a rank that failed reads
@@ -156,45 +89,67 @@ comm::Consumer ParameterGroup::update_of_weights() {
 
 void ParameterGroup::publish(bool is_model_written) {
   weights_->refresh(is_model_written);
-  if (is_updated_)
-    has_gradient_ = is_updated_ = false;
+  rules_.publish();
 }
 
-void ParameterGroup::reduce_to(const DBuffer& from, const DBuffer& to, bool updates) {
-  runtime::Stream& reduce = *resources_->reduce;
-  if (updates)
-    buffer::redistribute(from, to, reduce, resources_->communicators, update_of_weights());
-  else
-    buffer::redistribute(from, to, reduce, resources_->communicators);
-}
+// --- what the rules ask for
 
-// The slot of this micro-batch, reduced to the placements of the gradient, into accumulated_.
-void ParameterGroup::add_contribution(bool updates) {
-  runtime::Stream& reduce = *resources_->reduce;
-  if (!has_contributions_ && gradient_dtype_ == main_dtype()) {
-    reduce_to(partial_, accumulated_, updates);
-    if (gradient_divisor_ != 1)
-      buffer::scale(1 / gradient_divisor_, accumulated_, reduce);
-  } else {
-    if (!addend_.is_valid())
-      addend_ = DBuffer(resources_->mesh, resources_->placements.gradient, layout_, gradient_dtype_,
-                        {resources_->arena, Kind::gradients});
-    buffer::redistribute(partial_, addend_, reduce, resources_->communicators);
-    if (!has_contributions_ && gradient_divisor_ == 1) {
-      buffer::cast(addend_, accumulated_, reduce);
-    } else {
-      if (!has_contributions_)
-        buffer::fill_zero(accumulated_, reduce);
-      buffer::accumulate(1 / gradient_divisor_, addend_, accumulated_, reduce); // rounds once
-    }
+DBuffer& ParameterGroup::buffer(GradientPart part) {
+  switch (part) {
+  case GradientPart::partial:
+    return partial_;
+  case GradientPart::accumulated:
+    return accumulated_;
+  case GradientPart::main:
+    return main_gradient_;
+  default:
+    return addend_;
   }
-  has_contributions_ = true;
-  resources_->slots.release(*slot_, reduce.record());
+}
+
+void ParameterGroup::release_slot() {
+  resources_->slots.release(*slot_, resources_->reduce->record());
   slot_.reset();
 }
 
+void ParameterGroup::clear_unwritten() {
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    if (written_[i] == 0)
+      buffer::clear_tensor(partial_, static_cast<int>(i), *resources_->compute);
+  std::fill(written_this_pass_.begin(), written_this_pass_.end(), 0);
+  std::fill(written_.begin(), written_.end(), 0);
+}
+
+void ParameterGroup::reduce_after_compute() { resources_->reduce->wait(resources_->compute->record()); }
+
+void ParameterGroup::take_addend() {
+  if (!addend_.is_valid())
+    addend_ = DBuffer(resources_->mesh, resources_->placements.gradient, plan_.layout, plan_.gradient_dtype,
+                      {resources_->arena, Kind::gradients});
+}
+
+void ParameterGroup::redistribute(GradientPart from, GradientPart to, bool updates) {
+  runtime::Stream& reduce = *resources_->reduce;
+  if (updates)
+    buffer::redistribute(buffer(from), buffer(to), reduce, resources_->communicators, update_of_weights());
+  else
+    buffer::redistribute(buffer(from), buffer(to), reduce, resources_->communicators);
+}
+
+void ParameterGroup::divide(GradientPart part) {
+  buffer::scale(1 / gradient_divisor_, buffer(part), *resources_->reduce);
+}
+
+void ParameterGroup::convert_addend() { buffer::cast(addend_, accumulated_, *resources_->reduce); }
+
+void ParameterGroup::clear_accumulated() { buffer::fill_zero(accumulated_, *resources_->reduce); }
+
+void ParameterGroup::add_addend() {
+  buffer::accumulate(1 / gradient_divisor_, addend_, accumulated_, *resources_->reduce);
+}
+
 void ParameterGroup::zero_grad() {
-  has_gradient_ = has_contributions_ = false;
+  rules_.zero();
   std::fill(written_.begin(), written_.end(), 0);
 }
 
@@ -208,7 +163,7 @@ buffer::NamedState ParameterGroup::named_state() {
   state.main_gradient = main_gradient_;
   const auto self = shared_from_this();
   state.has_gradient = [self] { return self->has_gradient(); };
-  state.gradient_version = [self] { return self->gradient_version_; };
+  state.gradient_version = [self] { return self->rules_.version(); };
   state.check_update = [self] { self->check_not_in_use(); };
   state.before_update = [self] { self->communicate([&] { self->weights_->begin_update(); }); };
   state.refresh = [self] { self->communicate([&] { self->publish(false); }); };
@@ -218,7 +173,7 @@ buffer::NamedState ParameterGroup::named_state() {
            self->full_name(0), "' while its gradient is reduced; destroy that one first");
     self->consumer_ = std::move(consumer);
   };
-  state.is_updated = [self] { return self->is_updated_; };
+  state.is_updated = [self] { return self->is_updated(); };
   return state;
 }
 

@@ -6,7 +6,8 @@
 #include <ostraka/base/export.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/buffer/named_state.hpp>
-#include <ostraka/fsdp/parameter_spec.hpp>
+#include <ostraka/fsdp/gradient_rules.hpp>
+#include <ostraka/fsdp/group_plan.hpp>
 #include <ostraka/fsdp/resources.hpp>
 #include <ostraka/fsdp/weights.hpp>
 
@@ -17,7 +18,7 @@
 
 namespace ostraka::fsdp {
 
-class OSTRAKA_API ParameterGroup : public std::enable_shared_from_this<ParameterGroup> {
+class OSTRAKA_API ParameterGroup : public std::enable_shared_from_this<ParameterGroup>, private GradientWork {
 public:
   /// Lays out and allocates (zero). `specs` have equal type and trainability. Local. NOT_SUPPORTED for types that
   /// differ where gradients add up in the main gradient itself.
@@ -26,14 +27,14 @@ public:
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   std::string full_name(int index) const { return module_name_ + "." + specs_[index].name; }
-  const layout::GlobalLayout& layout() const { return *layout_; }
-  bool is_trainable() const { return specs_.front().trainable; }
+  const layout::GlobalLayout& layout() const { return *plan_.layout; }
+  bool is_trainable() const { return plan_.is_trainable; }
   /// The types in which whole weights are handed out and gradients are taken.
-  DType compute_dtype() const { return compute_dtype_; }
-  DType gradient_dtype() const { return gradient_dtype_; }
-  DType main_dtype() const { return weights_->main().dtype(); }
+  DType compute_dtype() const { return plan_.types.compute; }
+  DType gradient_dtype() const { return plan_.gradient_dtype; }
+  DType main_dtype() const { return plan_.types.main; }
   /// Bytes that a gradient slot needs for this group.
-  std::int64_t slot_bytes() const;
+  std::int64_t slot_bytes() const { return plan_.slot_bytes(); }
 
   Weights& weights() { return *weights_; }
   const Weights& weights() const { return *weights_; }
@@ -54,12 +55,12 @@ public:
   void reduce_gradient(bool is_last_microbatch);
 
   /// Whether main_gradient() is reduced, complete and no longer in flight.
-  bool has_gradient() const { return has_gradient_ && !is_reducing_; }
+  bool has_gradient() const { return rules_.has_gradient() && !is_reducing_; }
   /// The reductions queued so far are complete.
   void finish_reduction() { is_reducing_ = false; }
   void zero_grad();
   /// Whether weights have been updated in place of main_gradient() and are not published yet.
-  bool is_updated() const { return is_updated_; }
+  bool is_updated() const { return rules_.is_updated(); }
   /// Whether a consumer asked for that.
   bool updates_while_reducing() const { return consumer_ != nullptr; }
   /// Model weights follow main weights, unless they have been written already; ends what is_updated() says.
@@ -74,22 +75,24 @@ public:
   std::function<void(const std::function<void()>&)> communicate;
 
 private:
-  /// Whether gradients stay Partial on all axes until the last micro-batch: then nothing is reduced before.
-  bool has_persistent_partial() const;
-  /// Whether the last micro-batch ends with a further reduction, in place.
-  bool is_reduced_at_the_end() const;
-  bool may_update_while_reducing() const;
+  buffer::DBuffer& buffer(GradientPart part);
+  void bind_slot() override;
+  void release_slot() override;
+  void clear_unwritten() override;
+  void reduce_after_compute() override;
+  void take_addend() override;
+  void redistribute(GradientPart from, GradientPart to, bool updates) override;
+  void divide(GradientPart part) override;
+  void convert_addend() override;
+  void clear_accumulated() override;
+  void add_addend() override;
   comm::Consumer update_of_weights();
-  void bind_slot();
-  void reduce_to(const buffer::DBuffer& from, const buffer::DBuffer& to, bool updates);
-  void add_contribution(bool updates);
 
   std::shared_ptr<Resources> resources_;
   std::string module_name_;
   std::vector<ParameterSpec> specs_;
-  buffer::LayoutPtr layout_;
-  DType compute_dtype_;
-  DType gradient_dtype_;
+  GroupPlan plan_;
+  GradientRules rules_;
 
   std::unique_ptr<Weights> weights_;
 
@@ -100,13 +103,9 @@ private:
   std::optional<int> slot_;
   std::vector<char> written_;           ///< per parameter: partial_ holds contributions
   std::vector<char> written_this_pass_; ///< per parameter: in the present micro-batch
-  bool has_contributions_ = false;      ///< accumulated_ holds earlier micro-batches
-  bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
   double gradient_divisor_ = 1;
-  comm::Consumer consumer_; ///< updates weights; null: results of reductions are kept
-  bool is_updated_ = false;
-  bool is_reducing_ = false;          ///< some of them may be in flight
-  std::int64_t gradient_version_ = 0; ///< reductions queued so far
+  comm::Consumer consumer_;  ///< updates weights; null: results of reductions are kept
+  bool is_reducing_ = false; ///< reductions may be in flight
 };
 
 } // namespace ostraka::fsdp

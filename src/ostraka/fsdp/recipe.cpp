@@ -88,6 +88,20 @@ void validate(const Precision& precision, const std::string& where) {
   check(precision.reduction_dtype, true, "reduction");
 }
 
+void validate(const ContextConfig& config, int dims) {
+  expect(config.gradient_slots >= 1, Status::INVALID_ARGUMENT, "context: expected gradient_slots >= 1, found ",
+         config.gradient_slots);
+  expect(!config.gradient_slot_bytes || *config.gradient_slot_bytes >= 0, Status::INVALID_ARGUMENT,
+         "context: expected gradient_slot_bytes >= 0, or none, found ", config.gradient_slot_bytes.value_or(0));
+  expect(!config.prefetch || *config.prefetch >= 0, Status::INVALID_ARGUMENT,
+         "context: expected prefetch >= 0 elements, or none, found ", config.prefetch.value_or(0));
+  expect(config.reduction == layout::ReduceOp::sum || config.reduction == layout::ReduceOp::mean,
+         Status::INVALID_ARGUMENT, "context: expected the reduction sum (0) or mean (1), found ",
+         static_cast<std::int32_t>(config.reduction));
+  placements_of(config, dims);
+  validate(static_cast<const Precision&>(config), "context");
+}
+
 RecipePlacements placements_of(const ContextConfig& config, int dims) {
   if (!config.placements)
     return placements_of(config.recipe, dims, config.reduction);

@@ -76,6 +76,9 @@ struct ContextConfig : Precision {
   bool unified_stream = false;
 };
 
+/// Throws INVALID_ARGUMENT or TYPE_MISMATCH naming the setting that makes no sense on a mesh of `dims` axes.
+OSTRAKA_API void validate(const ContextConfig& config, int dims);
+
 /// Those chosen by hand if there are any, else those of the recipe; valid ones.
 OSTRAKA_API RecipePlacements placements_of(const ContextConfig& config, int dims);
 

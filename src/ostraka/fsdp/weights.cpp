@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/hash.hpp>
+#include <ostraka/buffer/execute.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
 #include <algorithm>
@@ -33,10 +34,35 @@ void Weights::initialise(int index, const Fill& fill) {
     std::rethrow_exception(failure);
 }
 
-void Weights::keep_initial_values() {
+void Weights::end_making(const std::string& name) {
+  for (buffer::DBuffer* buffer : {&main_, &model_, &resting_, &gathered_, &whole_})
+    buffer->set_name(name);
   const layout::Placements& parameter = resources_->placements.parameter;
   if (std::any_of(parameter.begin(), parameter.end(), [](const auto& axis) { return axis.is_replicate(); }))
     initial_ = std::make_unique<InitialValues>(resources_, main_);
+}
+
+buffer::DBuffer& Weights::buffer(WeightPart part) {
+  switch (part) {
+  case WeightPart::main:
+    return main_;
+  case WeightPart::model:
+    return model_;
+  case WeightPart::resting:
+    return resting_;
+  case WeightPart::gathered:
+    return gathered_;
+  default:
+    return whole_;
+  }
+}
+
+void Weights::redistribute(WeightPart from, WeightPart to) {
+  buffer::redistribute(buffer(from), buffer(to), *resources_->gather, resources_->communicators);
+}
+
+void Weights::cast(WeightPart from, WeightPart to, Queue queue) {
+  buffer::cast(buffer(from), buffer(to), *(queue == Queue::gather ? resources_->gather : resources_->compute));
 }
 
 std::int64_t Weights::part_hash() const {
@@ -60,10 +86,10 @@ std::int64_t Weights::hash_whole() const {
   return Hash().bytes(whole_.data(), static_cast<std::size_t>(whole_.bytes())).value();
 }
 
-std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout,
-                                      const WeightTypes& types, const std::string& name) {
+std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const GroupPlan& plan,
+                                      const std::string& name) {
   const auto make = resources->rests_whole ? impl::make_shared_weights : impl::make_gathered_weights;
-  return make(std::move(resources), layout, types, name);
+  return make(std::move(resources), plan, name);
 }
 
 } // namespace ostraka::fsdp

@@ -9,6 +9,7 @@
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/fsdp/initial_values.hpp>
 #include <ostraka/fsdp/resources.hpp>
+#include <ostraka/fsdp/weight_rules.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -17,16 +18,9 @@
 
 namespace ostraka::fsdp {
 
-/// The types in which weights stand at rest, are handed out and are updated.
-struct WeightTypes {
-  DType storage;
-  DType compute;
-  DType main;
-};
-
-class OSTRAKA_API Weights {
+class OSTRAKA_API Weights : private WeightWork {
 public:
-  virtual ~Weights() = default;
+  ~Weights() override = default;
   Weights(const Weights&) = delete;
   Weights& operator=(const Weights&) = delete;
 
@@ -39,13 +33,13 @@ public:
   /// reaches the caller, behind an update of unknown values.
   void initialise(int index, const Fill& fill);
   /// Before main() changes: waits for whoever still reads what main() is made of.
-  virtual void begin_update() = 0;
+  void begin_update() { rules_->begin_update(*this); }
   /// The same where no rank reads them any more: waits for nothing.
-  virtual void begin_update_after_reads() = 0;
+  void begin_update_after_reads() { rules_->begin_update_after_reads(*this); }
   /// The same elements in the storage type; is main() when the types agree.
   const buffer::DBuffer& model() const { return model_; }
   /// main() has changed: model weights follow, unless they have been written already, and whole copies become stale.
-  virtual void refresh(bool is_model_written) = 0;
+  void refresh(bool is_model_written) { rules_->refresh(*this, is_model_written); }
   void refresh() { refresh(false); }
 
   /// Whether the recipe replicates them over some axis; then, before training starts, ranks compare what they were
@@ -62,47 +56,60 @@ public:
 
   /// Takes the memory that whole weights need, and gives back what they do not keep. Set-up only; local, in the same
   /// order on all ranks.
-  virtual void reserve() = 0;
-  virtual void give_back() = 0;
+  void reserve() { rules_->reserve(*this); }
+  void give_back() { rules_->give_back(*this); }
 
   /// Asks for the whole weights, which may take until wait_unsharded().
-  virtual void unshard() = 0;
+  void unshard() { rules_->unshard(*this); }
   /// Waits (on the compute stream) until the whole weights can be read, if they were asked for.
-  virtual void wait_unsharded() = 0;
+  void wait_unsharded() { rules_->wait_unsharded(*this); }
   /// Lets the whole weights go.
-  virtual void reshard() = 0;
+  void reshard() { rules_->reshard(*this); }
   /// Whether whole weights were asked for and not let go.
-  bool is_unsharded() const { return is_unsharded_; }
+  bool is_unsharded() const { return rules_->is_unsharded(); }
   /// Whether somebody has written to the whole weights, as far as OSTRAKA_CHECK=1 lets know.
   bool were_written() const;
   /// The whole tensor, compute type.
   const void* whole(int index) const { return whole_.tensor_range(index).data; }
 
 protected:
-  explicit Weights(std::shared_ptr<Resources> resources) : resources_(std::move(resources)) {}
+  Weights(std::shared_ptr<Resources> resources, std::unique_ptr<WeightRules> rules)
+      : resources_(std::move(resources)), rules_(std::move(rules)) {}
 
-  /// To be called once main_ is there.
-  void keep_initial_values();
-  /// With OSTRAKA_CHECK=1: what the whole weights are now must not change until forget_whole().
+  /// To be called once all buffers are there.
+  void end_making(const std::string& name);
+  /// With OSTRAKA_CHECK=1: what the whole weights are now must not change until whole_ends().
   void remember_whole();
-  void forget_whole() { remembered_.reset(); }
+
+  void take(WeightPart part) override { buffer(part).storage()->reallocate(); }
+  void whole_begins() override { remember_whole(); }
+  void whole_ends() override { remembered_.reset(); }
 
   std::shared_ptr<Resources> resources_;
   buffer::DBuffer main_;
   buffer::DBuffer model_;
-  buffer::DBuffer whole_; ///< compute type
-  bool is_unsharded_ = false;
-  std::int64_t version_ = 0; ///< of the model weights
+  buffer::DBuffer resting_;
+  buffer::DBuffer gathered_;
+  buffer::DBuffer whole_;
 
 private:
+  buffer::DBuffer& buffer(WeightPart part);
+  void give_back(WeightPart part) override { buffer(part).release_storage(); }
+  void redistribute(WeightPart from, WeightPart to) override;
+  void cast(WeightPart from, WeightPart to, Queue queue) override;
+  void gather_after_compute() override { resources_->gather->wait(resources_->compute->record()); }
+  void note_arrival() override { arrived_ = resources_->gather->record(); }
+  void wait_arrived() override { resources_->compute->wait(arrived_); }
   std::int64_t hash_whole() const;
 
+  std::unique_ptr<WeightRules> rules_;
+  runtime::Event arrived_;
   std::unique_ptr<InitialValues> initial_; ///< of replicated weights, during set-up
   std::optional<std::int64_t> remembered_; ///< hash of the whole weights
 };
 
 /// Those that fit the memory of `resources`, allocated and zero. `name` is for messages. Local.
-std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout,
-                                      const WeightTypes& types, const std::string& name);
+std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const GroupPlan& plan,
+                                      const std::string& name);
 
 } // namespace ostraka::fsdp

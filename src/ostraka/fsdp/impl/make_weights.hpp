@@ -8,9 +8,9 @@
 
 namespace ostraka::fsdp::impl {
 
-std::unique_ptr<Weights> make_gathered_weights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout,
-                                               const WeightTypes& types, const std::string& name);
-std::unique_ptr<Weights> make_shared_weights(std::shared_ptr<Resources> resources, const buffer::LayoutPtr& layout,
-                                             const WeightTypes& types, const std::string& name);
+std::unique_ptr<Weights> make_gathered_weights(std::shared_ptr<Resources> resources, const GroupPlan& plan,
+                                               const std::string& name);
+std::unique_ptr<Weights> make_shared_weights(std::shared_ptr<Resources> resources, const GroupPlan& plan,
+                                             const std::string& name);
 
 } // namespace ostraka::fsdp::impl
