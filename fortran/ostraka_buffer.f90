@@ -49,33 +49,20 @@ module ostraka_buffer
     procedure, public :: redistribute
     procedure, public :: redistribute_into
     procedure, public :: set_name
-    procedure, private :: local_address, range_address
     procedure, private :: local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32
     procedure, private :: local_ptr
     !! The local range, and the number of elements before it in the layout. A complex pointer is for a buffer of tensors
     !! of pairs; then both are numbers of complex elements.
-<<<<<<< HEAD
-    !! With a type(c_ptr): the address and the number of elements, of any type; that of the GPU on a mesh of GPUs.
-    generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32, &
-      local_address
-=======
-    !! `(address, count)`: as type(c_ptr), of any type.
+    !! `(address, count)`: as type(c_ptr), of any type; that of the GPU on a mesh of GPUs.
     generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32, &
       local_ptr
->>>>>>> s6/inst
     procedure, private :: range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, range_c32
     procedure, private :: range_ptr
     !! This rank's elements of tensor `index`, and the number of elements before them in the tensor. Always works, but
     !! for a complex pointer: that is for a tensor of pairs, none of which is cut.
-<<<<<<< HEAD
-    !! With a type(c_ptr): the address and the number of elements, of any type; that of the GPU on a mesh of GPUs.
-    generic, public :: tensor_range => range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, &
-      range_c32, range_address
-=======
-    !! `(index, address, count)`: as type(c_ptr), of any type.
+    !! `(index, address, count)`: as type(c_ptr), of any type; that of the GPU on a mesh of GPUs.
     generic, public :: tensor_range => range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, &
       range_c32, range_ptr
->>>>>>> s6/inst
     procedure, private :: view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4
     procedure, private :: view_r32_0, view_r32_1, view_r32_2, view_r32_3, view_r32_4
     procedure, private :: view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4
@@ -104,41 +91,6 @@ contains
   include 'ostraka_buffer_arrays.inc'
   include 'ostraka_buffer_pointers.inc'
   include 'ostraka_buffer_complex.inc'
-
-  subroutine local_address(self, address, count, begin, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    type(c_ptr), intent(out) :: address
-    integer(int64), intent(out) :: count
-    integer(int64), intent(out), optional :: begin
-    integer(int32), intent(out), optional :: ierr
-    integer(int64) :: c_begin
-    integer(int32) :: status
-
-    address = c_null_ptr
-    count = 0
-    c_begin = 0
-    status = c_buffer_local(self%handle, address, count, c_begin)
-    if (present(begin)) begin = c_begin
-    call conclude('buffer%local', status, ierr)
-  end subroutine
-
-  subroutine range_address(self, index, address, count, offset, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    integer(int32), intent(in) :: index
-    type(c_ptr), intent(out) :: address
-    integer(int64), intent(out) :: count
-    integer(int64), intent(out), optional :: offset
-    integer(int32), intent(out), optional :: ierr
-    integer(int64) :: c_offset
-    integer(int32) :: status
-
-    address = c_null_ptr
-    count = 0
-    c_offset = 0
-    status = c_buffer_tensor_range(self%handle, to_c_index(index), address, count, c_offset)
-    if (present(offset)) offset = c_offset
-    call conclude('buffer%tensor_range', status, ierr)
-  end subroutine
 
   !! Allocates the local range, zero-filled, for a layout, whose number of segments is a multiple of the shards.
   !! Overwrites the handle.
