@@ -19,6 +19,11 @@ bool note(const char* name, std::int64_t count, std::int64_t largest) {
 
 bool note(const char* name, int count) { return note(name, count, count); }
 
+/// Of collectives: in their order.
+void note_collective(const char* name, std::int64_t count, MPI_Comm comm) {
+  mpi_calls.collectives[static_cast<int>(MPI_Comm_c2f(comm))].push_back(name + (" " + std::to_string(count)));
+}
+
 int size_of(MPI_Comm comm) {
   int size = 0;
   PMPI_Comm_size(comm, &size);
@@ -48,6 +53,7 @@ extern "C" {
 
 int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                    MPI_Request* request) {
+  note_collective("MPI_Iallreduce", count, comm);
   return note("MPI_Iallreduce", count) ? MPI_ERR_OTHER : PMPI_Iallreduce(in, out, count, type, op, comm, request);
 }
 
@@ -57,6 +63,7 @@ int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm
 
 int MPI_Iallgather(const void* in, int sends, MPI_Datatype send_type, void* out, int count, MPI_Datatype type,
                    MPI_Comm comm, MPI_Request* request) {
+  note_collective("MPI_Iallgather", count, comm);
   if (note("MPI_Iallgather", count) || overlap(in, sends, out, std::int64_t{count} * size_of(comm), type))
     return MPI_ERR_BUFFER;
   return PMPI_Iallgather(in, sends, send_type, out, count, type, comm, request);
@@ -83,6 +90,7 @@ int MPI_Ireduce_scatter(const void* in, void* out, const int* counts, MPI_Dataty
 
 int MPI_Ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                               MPI_Request* request) {
+  note_collective("MPI_Ireduce_scatter_block", count, comm);
   const std::int64_t whole = std::int64_t{count} * size_of(comm);
   if (note("MPI_Ireduce_scatter_block", whole, whole) || overlap(in, whole, out, count, type))
     return MPI_ERR_BUFFER;

@@ -16,8 +16,10 @@ struct MpiCalls {
   std::int64_t largest = 0;          ///< of all counts, displacements and elements of a message
   std::int64_t largest_receive = 0;  ///< bytes
   std::int64_t received = 0;         ///< bytes of all messages
-  std::string failing;               ///< this one returns an error
-  int after = 0;                     ///< and before that, so many succeed
+  /// [communicator, as MPI_Comm_c2f numbers it]: its collectives and their counts, in the order of their starts.
+  std::map<int, std::vector<std::string>> collectives;
+  std::string failing; ///< this one returns an error
+  int after = 0;       ///< and before that, so many succeed
 
   int of(const std::string& name) const {
     const auto found = number.find(name);

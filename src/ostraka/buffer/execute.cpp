@@ -113,10 +113,6 @@ DBuffer in_scratch(std::optional<memory::Scratch::Use>& use, memory::Scratch& sc
   return DBuffer::from_storage(use->storage(), like.mesh(), placements, like.layout(), like.dtype());
 }
 
-bool moves_nothing(const RedistributeStep& step) {
-  return step.kind == RedistributeStep::Kind::view || step.kind == RedistributeStep::Kind::relabel;
-}
-
 void carry_out(const RedistributeSteps& steps, const DBuffer& from, const DBuffer& to, runtime::Stream& stream,
                const mesh::Communicators& communicators, memory::Scratch& scratch, const comm::Consumer& consumer) {
   const bool is_in_place = shares_memory_in_place(from, to);
@@ -125,17 +121,16 @@ void carry_out(const RedistributeSteps& steps, const DBuffer& from, const DBuffe
   comm::require_running("redistribute");
   const Agreement common(from, to);
   std::optional<memory::Scratch::Use> use;
-  // Where an intermediate goes: nothing moves for views; else inside the result where it fits, else in memory that may
-  // be overwritten, else in scratch, which is needed once at most, before the first reduction.
   const auto place = [&](const RedistributeStep& step, const DBuffer& current) {
-    if (moves_nothing(step))
-      return current.view(step.placements);
     const layout::Range range = to.layout()->local_range(step.placements, to.mesh()->position());
-    if (to.range().contains(range))
+    switch (intermediate_of(step, to.range(), range, is_in_place || !current.is_alias_of(from))) {
+    case Intermediate::in_result:
       return to.view(step.placements);
-    if (is_in_place || !current.is_alias_of(from))
+    case Intermediate::in_scratch:
+      return in_scratch(use, scratch, to, step.placements, range.size(), stream);
+    default:
       return current.view(step.placements);
-    return in_scratch(use, scratch, to, step.placements, range.size(), stream);
+    }
   };
   const DBuffer* current = &from;
   DBuffer between;

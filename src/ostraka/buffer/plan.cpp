@@ -144,6 +144,15 @@ RedistributeSteps plan_redistribute(std::span<const Placement> from, std::span<c
   return Planner(from, to).steps();
 }
 
+Intermediate intermediate_of(const RedistributeStep& step, const layout::Range& result, const layout::Range& after,
+                             bool may_overwrite) {
+  if (step.kind == Kind::view || step.kind == Kind::relabel)
+    return Intermediate::view;
+  if (result.contains(after))
+    return Intermediate::in_result;
+  return may_overwrite ? Intermediate::in_current : Intermediate::in_scratch;
+}
+
 std::vector<StepRanges> step_ranges(std::span<const RedistributeStep> steps, std::span<const Placement> from,
                                     const layout::GlobalLayout& layout, const layout::MeshPosition& position) {
   std::vector<StepRanges> ranges;

@@ -43,6 +43,18 @@ using RedistributeSteps = InlineVector<RedistributeStep, 2>;
 OSTRAKA_API RedistributeSteps plan_redistribute(std::span<const layout::Placement> from,
                                                 std::span<const layout::Placement> to);
 
+/// Where the result of a step stands that is not the last one.
+enum class Intermediate : std::int32_t {
+  view,       ///< nothing moves: a part of what was there
+  in_result,  ///< inside the result of the redistribution
+  in_current, ///< inside what the step reads, which may be overwritten
+  in_scratch, ///< in memory of its own, needed once at most: before the first reduction
+};
+/// `result` and `after`: what this rank holds of the whole at the end and after the step. `may_overwrite`: everything
+/// happens in place, or the step reads an intermediate.
+OSTRAKA_API Intermediate intermediate_of(const RedistributeStep& step, const layout::Range& result,
+                                         const layout::Range& after, bool may_overwrite);
+
 /// What a step moves on one rank: the absolute ranges that the rank holds before and after it.
 struct StepRanges {
   layout::Range before;

@@ -158,7 +158,7 @@ void FsdpContext::expect_first_orders() {
   backward_.expect_first(with_parameters(tree_.backward()));
   elements_.clear();
   for (const auto& module : modules_)
-    elements_.push_back(module->elements());
+    elements_.push_back(module->needs().elements);
 }
 
 // All or nothing, so that ranks of a node can try again with equal offsets in what they share.

@@ -351,20 +351,11 @@ bool FsdpModule::is_trainable() const {
   return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->is_trainable(); });
 }
 
-std::int64_t FsdpModule::elements() const {
-  std::int64_t sum = 0;
-  for (const auto& group : groups_)
-    sum += group->layout().payload();
-  return sum;
-}
-
 ModuleNeeds FsdpModule::needs() const {
-  ModuleNeeds needs{elements(), prefetch_, 0, 0};
+  ModuleNeeds needs;
+  needs.prefetch = prefetch_;
   for (const auto& group : groups_)
-    if (const std::int64_t bytes = group->slot_bytes(); bytes > 0) {
-      ++needs.slots;
-      needs.slot_bytes = std::max(needs.slot_bytes, bytes);
-    }
+    needs.add(group->plan());
   return needs;
 }
 

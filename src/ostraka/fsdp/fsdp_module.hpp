@@ -167,7 +167,6 @@ private:
 
   bool is_trainable() const;
   bool is_updated() const;
-  std::int64_t elements() const;
   ModuleNeeds needs() const;
   bool has_contributed() const { return backward_uses_ > 0 || reductions_ > 0; }
   // Still to go backward.

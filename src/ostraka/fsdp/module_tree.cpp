@@ -9,8 +9,7 @@ namespace ostraka::fsdp {
 int ModuleTree::add(std::string name, std::optional<int> parent) {
   const std::string full = parent ? full_name(*parent) + "." + name : name;
   expect(!name.empty(), Status::INVALID_ARGUMENT, "add_module: the name is empty");
-  for (int module = 0; module < size(); ++module) // names with dots may meet others than siblings
-    expect(full_name(module) != full, Status::INVALID_ARGUMENT, "add_module: '", full, "' exists already");
+  expect(full_names_.insert(full).second, Status::INVALID_ARGUMENT, "add_module: '", full, "' exists already");
   const int module = size();
   nodes_.push_back({std::move(name), parent, {}});
   (parent ? nodes_[*parent].children : roots_).push_back(module);

@@ -7,6 +7,7 @@
 #include <ostraka/fsdp/schedule.hpp>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ private:
 
   std::vector<Node> nodes_;
   std::vector<int> roots_;
+  std::set<std::string> full_names_; ///< names with dots may meet others than siblings
 };
 
 } // namespace ostraka::fsdp

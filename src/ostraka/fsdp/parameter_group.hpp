@@ -33,8 +33,7 @@ public:
   DType compute_dtype() const { return plan_.types.compute; }
   DType gradient_dtype() const { return plan_.gradient_dtype; }
   DType main_dtype() const { return plan_.types.main; }
-  /// Bytes that a gradient slot needs for this group.
-  std::int64_t slot_bytes() const { return plan_.slot_bytes(); }
+  const GroupPlan& plan() const { return plan_; }
 
   Weights& weights() { return *weights_; }
   const Weights& weights() const { return *weights_; }

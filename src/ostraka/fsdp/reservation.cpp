@@ -40,6 +40,13 @@ void walk(const std::vector<Event>& events, Hook begin, const std::vector<Module
 
 } // namespace
 
+void ModuleNeeds::add(const GroupPlan& group) {
+  elements += group.layout->payload();
+  const std::int64_t bytes = group.slot_bytes();
+  slots += bytes > 0 ? 1 : 0;
+  slot_bytes = std::max(slot_bytes, bytes);
+}
+
 void walk_gathers(const std::vector<Event>& forward, const std::vector<Event>& backward,
                   const std::vector<ModuleNeeds>& modules, const Change& take, const Change& give_back) {
   walk(forward, Hook::pre_forward, modules, take, give_back);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/fsdp/group_plan.hpp>
 #include <ostraka/fsdp/schedule.hpp>
 
 #include <cstdint>
@@ -13,11 +14,14 @@
 namespace ostraka::fsdp {
 
 /// Of one module.
-struct ModuleNeeds {
+struct OSTRAKA_API ModuleNeeds {
   std::int64_t elements = 0;            ///< of whole weights
   std::optional<std::int64_t> prefetch; ///< what it gathers ahead, as modules_ahead() takes it
   int slots = 0;                        ///< gradient slots
   std::int64_t slot_bytes = 0;          ///< of the largest one
+
+  /// A group of the module.
+  void add(const GroupPlan& group);
 };
 
 /// Takes and gives back whole weights of modules as the passes do: `forward` and `backward` are expected hooks, of

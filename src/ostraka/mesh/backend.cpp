@@ -13,6 +13,7 @@
 #include <ostraka/comm/staged/staged_communicator.hpp>
 #include <ostraka/memory/device_arena.hpp>
 #include <ostraka/mesh/backend.hpp>
+#include <ostraka/mesh/sharing.hpp>
 #include <ostraka/runtime/device.hpp>
 
 #include <algorithm>
@@ -125,9 +126,10 @@ std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std:
   if (!settings.shares_nodes)
     return comm::make_mpi_communicator(group, name, settings.mpi);
   comm::NodeMap map = comm::map_nodes(group, home.shares_memory ? home.node.get() : nullptr);
-  if (map.nodes() == size)
+  const Carrier carrier = carrier_of(size, map.nodes(), true);
+  if (carrier == Carrier::mpi)
     return comm::make_mpi_communicator(group, name, settings.mpi);
-  if (map.nodes() > 1)
+  if (carrier == Carrier::hierarchical)
     return comm::make_hierarchical_communicator(group, name, std::move(map), home.arena, settings.mpi);
   auto communicator = comm::make_node_communicator(group, name, home.arena);
   MPI_Comm_free(&group);

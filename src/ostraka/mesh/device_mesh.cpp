@@ -6,6 +6,7 @@
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/mesh/device_mesh.hpp>
+#include <ostraka/mesh/sharing.hpp>
 #include <ostraka/runtime/device.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 #include <ostraka/runtime/trace.hpp>
@@ -175,8 +176,7 @@ bool DeviceMesh::nodes_hold_all_parts(const layout::Placements& placements) cons
     comm::check_mpi(MPI_Allgather(&own.index, 1, MPI_INT64_T, parts.data(), 1, MPI_INT64_T, home_.node->ranks()),
                     "mesh: parts");
   }
-  std::sort(parts.begin(), parts.end());
-  int holds_all = std::unique(parts.begin(), parts.end()) - parts.begin() == own.count ? 1 : 0;
+  int holds_all = are_all_parts(std::move(parts), own.count) ? 1 : 0;
   comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &holds_all, 1, MPI_INT, MPI_MIN, group_), "mesh: parts of nodes");
   return holds_all != 0;
 }

@@ -202,8 +202,6 @@ void reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources,
   });
 }
 
-DType partial_type(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype; }
-
 void reduce_partly(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, std::byte* out,
                    std::int64_t count) {
   with_type(dtype, [&](auto value) {

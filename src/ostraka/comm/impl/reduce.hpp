@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ostraka/base/dtype.hpp>
+#include <ostraka/comm/partial_type.hpp>
 #include <ostraka/layout/placement.hpp>
 
 #include <cstddef>
@@ -25,7 +26,6 @@ void reduce(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> 
 
 /// The same in two passes: what some of the sources give, in partial_type(dtype), neither divided nor rounded; then
 /// what all such partial results give in their order, in `dtype`. `mean` divides by the number of ranks behind them.
-DType partial_type(DType dtype);
 void reduce_partly(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> sources, std::byte* out,
                    std::int64_t count);
 void reduce_partial(DType dtype, layout::ReduceOp op, std::span<const std::byte* const> partial,

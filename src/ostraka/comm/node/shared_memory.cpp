@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -41,7 +40,7 @@ std::int64_t address_bytes() {
 class SharedMemory::Arena final : public memory::Arena {
 public:
   Arena(node::Segment pages, int rank, int size)
-      : memory::Arena(page()), pages_(std::move(pages)), rank_(rank), size_(size) {
+      : memory::Arena(page()), pages_(std::move(pages)), rank_(rank), share_(rank, size, page()) {
     all().push_back(this);
   }
   ~Arena() override { std::erase(all(), this); }
@@ -62,37 +61,15 @@ public:
     return *arenas;
   }
 
-  void populate(std::byte* data, std::int64_t bytes) {
-    if (bytes == 0)
-      return;
-    const std::int64_t begin = data - pages_.data();
-    const std::int64_t end = round_up(begin + bytes, page(), "shared memory: bytes");
-    pages_.populate(begin / page() * page(), end);
-    // A page counts for the rank that has its first byte.
-    const std::int64_t first = round_up(begin, page(), "shared memory: bytes");
-    if (end > first)
-      populated_.push_back({first, end});
-  }
+  void populate(std::byte* data, std::int64_t bytes) { populate(share_.take(data - pages_.data(), bytes)); }
 
   // A part of what is new since the last call.
   void populate_evenly(std::byte* data, std::int64_t bytes) {
-    const std::int64_t half = pages_.bytes() / 2, block = data - pages_.data(), space = block / half * half;
-    std::int64_t& known = known_[block / half];
-    const std::int64_t begin = space + known, count = block + bytes - begin;
-    if (count <= 0)
-      return;
-    const std::int64_t part = round_up((count + size_ - 1) / size_, page(), "shared memory: bytes");
-    const std::int64_t mine = std::min(rank_ * part, count);
-    populate(pages_.data() + begin + mine, std::min(part, count - mine));
-    known = round_up(known + count, page(), "shared memory: bytes");
+    const std::int64_t half = pages_.bytes() / 2, block = data - pages_.data();
+    populate(share_.take_evenly(block / half * half, block, bytes));
   }
 
-  std::int64_t populated() const {
-    std::int64_t bytes = 0;
-    for (const layout::Range& pages : populated_)
-      bytes += pages.size();
-    return bytes;
-  }
+  std::int64_t populated() const { return share_.taken(); }
 
 protected:
   AddressSpace reserve() override {
@@ -102,23 +79,22 @@ protected:
   void commit(const AddressSpace&, std::int64_t, std::int64_t) override {} // populate() does, each rank its part
   void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) override {
     const std::int64_t first = space.data - pages_.data();
-    std::erase_if(populated_, [&](const layout::Range& pages) {
-      return pages.begin >= first + kept && pages.end <= first + committed;
-    });
-    std::int64_t& known = known_[first == 0 ? 0 : 1];
-    known = std::min(known, kept);
+    share_.drop(first, first + kept, first + committed);
     if (rank_ == 0)
       pages_.discard(first + kept, first + committed);
   }
   void poison(std::byte*, std::int64_t) override {} // not one rank's to write
 
 private:
+  void populate(const layout::Range& pages) {
+    if (pages.size() > 0)
+      pages_.populate(pages.begin, pages.end);
+  }
+
   node::Segment pages_;
   int rank_;
-  int size_;
   int reserved_spaces_ = 0;
-  std::vector<layout::Range> populated_; ///< by this rank
-  std::array<std::int64_t, 2> known_{};  ///< bytes of each space that populate_evenly() has seen
+  node::PageShare share_;
 };
 
 SharedMemory::SharedMemory(MPI_Comm node)

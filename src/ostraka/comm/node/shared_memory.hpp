@@ -4,6 +4,7 @@
 
 #include <ostraka/base/export.hpp>
 #include <ostraka/comm/node/clocks.hpp>
+#include <ostraka/comm/node/page_share.hpp>
 #include <ostraka/comm/node/segment.hpp>
 #include <ostraka/layout/segments.hpp>
 #include <ostraka/memory/storage.hpp>
@@ -40,7 +41,7 @@ public:
   /// Bytes of the pages that this rank has taken: over the ranks, every page counts once.
   std::int64_t populated() const;
   /// This rank's even part of `bytes` bytes that all use: the parts of the ranks cover them once.
-  layout::Range part_of(std::int64_t bytes) const { return {bytes * rank() / size(), bytes * (rank() + 1) / size()}; }
+  layout::Range part_of(std::int64_t bytes) const { return node::part_of(bytes, rank(), size()); }
 
   /// Set-up is over: from here reads and writes wait for each other. All ranks must have ended set-up before.
   void start() { is_started_ = true; }
