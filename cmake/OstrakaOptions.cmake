@@ -5,7 +5,7 @@ if(Kokkos_ENABLE_CUDA)
   set(cuda_default ON)
 endif()
 option(OSTRAKA_ENABLE_CUDA "Memory and kernels on NVIDIA GPUs; follows Kokkos" ${cuda_default})
-option(OSTRAKA_ENABLE_NCCL "Collectives of GPU memory by NCCL" OFF)
+option(OSTRAKA_ENABLE_NCCL "Collectives of GPU memory by NCCL; ON by default in builds with CUDA" OFF)
 
 # ostraka_require(OPTION HAVE WHAT): an option that is ON without what it needs is an error.
 function(ostraka_require option have what)

@@ -9,6 +9,8 @@ module ostraka
   use ostraka_checkpoint, only: ostraka_async_save_t, ostraka_load, ostraka_save
   use ostraka_chunks, only: ostraka_chunks_t, ostraka_row_box
   use ostraka_ddp, only: ostraka_ddp_t
+  use ostraka_device, only: ostraka_copy_now, ostraka_cuda_device, ostraka_has_device, ostraka_is_device_memory, &
+    ostraka_select_cuda_device, ostraka_set_compute_stream
   use ostraka_extras, only: ostraka_extras_t
   use ostraka_flat_buffer, only: ostraka_flat_buffer_t
   use ostraka_fsdp, only: ostraka_fill, ostraka_fsdp_context_t, ostraka_fsdp_module_t
@@ -21,7 +23,8 @@ module ostraka
   use ostraka_support, only: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
   use ostraka_types, only: OSTRAKA_AHEAD_BACKWARD, OSTRAKA_AHEAD_FORWARD, OSTRAKA_AHEAD_NONE, &
     OSTRAKA_ATOM_BLOCK, OSTRAKA_ATOM_ELEMENT, OSTRAKA_ATOM_LAST_DIMS, OSTRAKA_ATOM_ROW, &
-    ostraka_atom_t, OSTRAKA_ATOM_TENSOR, OSTRAKA_AUTOMATIC, OSTRAKA_BF16, OSTRAKA_COMMUNICATION, OSTRAKA_F16, &
+    ostraka_atom_t, OSTRAKA_ATOM_TENSOR, OSTRAKA_AUTOMATIC, OSTRAKA_BF16, OSTRAKA_COMMUNICATION, OSTRAKA_DEVICE_CUDA, &
+    OSTRAKA_DEVICE_HOST, OSTRAKA_F16, &
     OSTRAKA_F32, OSTRAKA_F64, OSTRAKA_FAILED, OSTRAKA_FLAT, OSTRAKA_I32, OSTRAKA_I64, OSTRAKA_INPUT_OUTPUT, &
     OSTRAKA_INTERNAL, OSTRAKA_INVALID_ARGUMENT, OSTRAKA_INVALID_HANDLE, OSTRAKA_INVALID_STATE, OSTRAKA_KIND_PARTIAL, &
     OSTRAKA_KIND_REPLICATE, OSTRAKA_KIND_SHARD, OSTRAKA_MAX, OSTRAKA_MEAN, OSTRAKA_MEMORY_GRADIENTS, &

@@ -27,16 +27,20 @@ module ostraka_buffer
     procedure, public :: distribute
     procedure, private :: from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, from_local_i8
     procedure, private :: from_local_c64, from_local_c32
+    procedure, private :: from_local_ptr
     !! Wraps a contiguous array with the attribute target, which has the exact size of the local range and outlives
     !! every handle on it; no copy. Padding that is not zero is refused, or cleared with clear_padding=.true.
+    !! `(mesh, placements, layout, dtype, address, count)`: memory at a type(c_ptr), on the mesh's device.
     generic, public :: from_local => from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, &
-      from_local_i8, from_local_c64, from_local_c32
+      from_local_i8, from_local_c64, from_local_c32, from_local_ptr
     procedure, private :: copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, copy_from_i8
     procedure, private :: copy_from_c64, copy_from_c32
+    procedure, private :: copy_from_ptr
     !! Copies this rank's part of the whole tensor `index`: a contiguous array of its shape, or a list of its elements.
     !! A complex array is for a tensor of pairs, whose first extent is 2.
+    !! `(index, address, count)`: from `count` elements of the buffer's type at a type(c_ptr).
     generic, public :: copy_from => copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, &
-      copy_from_i8, copy_from_c64, copy_from_c32
+      copy_from_i8, copy_from_c64, copy_from_c32, copy_from_ptr
     procedure, public :: view
     procedure, public :: cast
     procedure, public :: allgather
@@ -46,24 +50,31 @@ module ostraka_buffer
     procedure, public :: redistribute_into
     procedure, public :: set_name
     procedure, private :: local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32
+    procedure, private :: local_ptr
     !! The local range, and the number of elements before it in the layout. A complex pointer is for a buffer of tensors
     !! of pairs; then both are numbers of complex elements.
-    generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32
+    !! `(address, count)`: as type(c_ptr), of any type; that of the GPU on a mesh of GPUs.
+    generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32, &
+      local_ptr
     procedure, private :: range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, range_c32
+    procedure, private :: range_ptr
     !! This rank's elements of tensor `index`, and the number of elements before them in the tensor. Always works, but
     !! for a complex pointer: that is for a tensor of pairs, none of which is cut.
+    !! `(index, address, count)`: as type(c_ptr), of any type; that of the GPU on a mesh of GPUs.
     generic, public :: tensor_range => range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, &
-      range_c32
+      range_c32, range_ptr
     procedure, private :: view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4
     procedure, private :: view_r32_0, view_r32_1, view_r32_2, view_r32_3, view_r32_4
     procedure, private :: view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4
     procedure, private :: view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4
+    procedure, private :: view_ptr
     !! This rank's part of tensor `index` in its own shape, cut along the last index; `first_row` is the index in the
     !! whole tensor (from 1) of the part's first. An error where the cut goes through such a slice. A scalar of another
     !! rank gives a null pointer. A complex pointer is for a tensor of pairs and has one dimension less.
+    !! `(index, address, num_rows)`: as type(c_ptr), of any type and number of dimensions.
     generic, public :: tensor_view => view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4, view_r32_0, &
       view_r32_1, view_r32_2, view_r32_3, view_r32_4, view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4, &
-      view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4
+      view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4, view_ptr
     procedure, public :: layout => buffer_layout
     procedure, public :: num_tensors
     procedure, public :: tensor_shape
@@ -78,6 +89,7 @@ contains
 
   include 'ostraka_buffer_redistribution.inc'
   include 'ostraka_buffer_arrays.inc'
+  include 'ostraka_buffer_pointers.inc'
   include 'ostraka_buffer_complex.inc'
 
   !! Allocates the local range, zero-filled, for a layout, whose number of segments is a multiple of the shards.

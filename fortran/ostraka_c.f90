@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-!! Internal: the functions of status.h, runtime.h, mesh.h and buffer.h.
+!! Internal: the functions of status.h, runtime.h, device.h, mesh.h and buffer.h.
 !! `c_<rest>` stands for `ostraka_<rest>`; comments are in the headers.
 !! Handles and addresses are type(c_ptr): by value where C takes the pointer, by reference where C takes its address.
 module ostraka_c
@@ -37,6 +37,38 @@ module ostraka_c
     end function
   end interface
 
+  !! device.h
+  interface
+    integer(c_int32_t) function c_has_device(device, has) bind(c, name='ostraka_has_device')
+      import
+      integer(c_int32_t), value :: device
+      integer(c_int32_t), intent(out) :: has
+    end function
+    integer(c_int32_t) function c_cuda_device(index) bind(c, name='ostraka_cuda_device')
+      import
+      integer(c_int32_t), intent(out) :: index
+    end function
+    integer(c_int32_t) function c_select_cuda_device(index) bind(c, name='ostraka_select_cuda_device')
+      import
+      integer(c_int32_t), value :: index
+    end function
+    integer(c_int32_t) function c_set_compute_stream(stream) bind(c, name='ostraka_set_compute_stream')
+      import
+      type(c_ptr), value :: stream
+    end function
+    integer(c_int32_t) function c_is_device_memory(address, is_device) bind(c, name='ostraka_is_device_memory')
+      import
+      type(c_ptr), value :: address
+      integer(c_int32_t), intent(out) :: is_device
+    end function
+    integer(c_int32_t) function c_copy_now(device, from, to, bytes) bind(c, name='ostraka_copy_now')
+      import
+      integer(c_int32_t), value :: device
+      type(c_ptr), value :: from, to
+      integer(c_int64_t), value :: bytes
+    end function
+  end interface
+
   !! mesh.h
   interface
     integer(c_int32_t) function c_mesh_create_f(comm, dims, sizes, names, mesh) bind(c, name='ostraka_mesh_create_f')
@@ -46,6 +78,21 @@ module ostraka_c
       integer(c_int32_t), intent(in), optional :: sizes(*)
       type(c_ptr), intent(in), optional :: names(*)
       type(c_ptr), intent(inout) :: mesh
+    end function
+    integer(c_int32_t) function c_mesh_create_on_f(comm, dims, sizes, names, device, mesh) &
+        bind(c, name='ostraka_mesh_create_on_f')
+      import
+      integer(c_int), value :: comm
+      integer(c_int32_t), value :: dims
+      integer(c_int32_t), intent(in), optional :: sizes(*)
+      type(c_ptr), intent(in), optional :: names(*)
+      integer(c_int32_t), value :: device
+      type(c_ptr), intent(inout) :: mesh
+    end function
+    integer(c_int32_t) function c_mesh_device(mesh, device) bind(c, name='ostraka_mesh_device')
+      import
+      type(c_ptr), value :: mesh
+      integer(c_int32_t), intent(out) :: device
     end function
     integer(c_int32_t) function c_mesh_destroy(mesh) bind(c, name='ostraka_mesh_destroy')
       import

@@ -52,10 +52,12 @@ module ostraka_fsdp
     procedure, public :: set_gradient_divisor
     procedure, public :: build
     procedure, private :: set_parameter_r64, set_parameter_r32
+    procedure, private :: set_parameter_ptr
     !! Copies this rank's part of the whole weight: a contiguous real32 or real64 array of the parameter's shape, or a
     !! list of its elements; every rank passes the same values. Local before finalize; later all ranks call it in the
     !! same order, and it may wait until the others have let the weights go.
-    generic, public :: set_parameter => set_parameter_r64, set_parameter_r32
+    !! `(name, dtype, address, count)`: the same from `count` elements at a type(c_ptr).
+    generic, public :: set_parameter => set_parameter_r64, set_parameter_r32, set_parameter_ptr
     procedure, private :: set_from_root_r64, set_from_root_r32
     !! The same from the array of rank `root` of the mesh (from 0); the others pass an array of the same size and kind.
     !! Collective.
@@ -72,20 +74,27 @@ module ostraka_fsdp
     procedure, public :: reshard
     procedure, private :: parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, parameter_r64_4
     procedure, private :: parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
+    procedure, private :: parameter_ptr
     !! The whole weight in its Fortran shape, read-only, between pre_* and the matching post_*. Local.
+    !! `(name, dtype, address, count)`: its address as type(c_ptr) and its number of elements.
     generic, public :: parameter => parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, &
-      parameter_r64_4, parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
+      parameter_r64_4, parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4, &
+      parameter_ptr
     procedure, private :: gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4
     procedure, private :: gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
+    procedure, private :: gradient_ptr
     !! Where to write the whole gradient g = beta*g + contribution, between pre_backward and post_backward: with
     !! beta = 0 the memory is undefined, with beta = 1 it holds earlier contributions. Local.
+    !! `(name, dtype, address, count, beta)`: as type(c_ptr); `beta` is a real64.
     generic, public :: gradient => gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4, &
-      gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
+      gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4, gradient_ptr
     procedure, private :: main_gradient_r64, main_gradient_r32
+    procedure, private :: main_gradient_ptr
     !! This rank's elements of the reduced gradient (all with no_shard, unless ranks share memory) and the number of
     !! elements before them in the tensor, until the next pre_backward or zero_grad. The pointer has the kind of the
     !! main type. Local.
-    generic, public :: main_gradient => main_gradient_r64, main_gradient_r32
+    !! `(name, dtype, address, count, offset)`: as type(c_ptr).
+    generic, public :: main_gradient => main_gradient_r64, main_gradient_r32, main_gradient_ptr
     procedure, public :: parameter_shape
   end type
 
@@ -113,6 +122,7 @@ module ostraka_fsdp
 contains
 
   include 'ostraka_fsdp_arrays.inc'
+  include 'ostraka_fsdp_pointers.inc'
   include 'ostraka_fsdp_schedule.inc'
 
   !! Creates a context with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults:

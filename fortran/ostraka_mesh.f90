@@ -20,6 +20,7 @@ module ostraka_mesh
     procedure, public :: create
     procedure, public :: destroy
     procedure, public :: dims
+    procedure, public :: device => mesh_device
     procedure, public :: rank => mesh_rank
     procedure, public :: size => mesh_size
     procedure, public :: axis => axis_of_name
@@ -37,11 +38,14 @@ contains
 
   !! Creates a mesh over the communicator, which is duplicated. Collective over `comm`. Overwrites the handle.
   !! `sizes`: ranks per axis, default all ranks on one axis; `names`: one per axis, default 'axis0', 'axis1', ...
-  subroutine create(self, comm, sizes, names, ierr)
+  !! `device`: OSTRAKA_DEVICE_HOST or OSTRAKA_DEVICE_CUDA, where the memory of what is created on it lies; default: where
+  !! the environment variable OSTRAKA_DEVICE says. Equal on all ranks.
+  subroutine create(self, comm, sizes, names, device, ierr)
     class(ostraka_mesh_t), intent(out) :: self
     integer, intent(in) :: comm
     integer(int32), intent(in), optional :: sizes(:)
     character(*), intent(in), optional :: names(:)
+    integer(int32), intent(in), optional :: device
     integer(int32), intent(out), optional :: ierr
     character(kind=c_char), allocatable, target :: c_names(:,:)
     type(c_ptr), allocatable :: name_addresses(:)
@@ -58,7 +62,11 @@ contains
       call to_c_strings(names, c_names, name_addresses)
     end if
     ! what is absent, or not allocated, is NULL in C
-    status = c_mesh_create_f(int(comm, c_int), dims, sizes, name_addresses, self%handle)
+    if (present(device)) then
+      status = c_mesh_create_on_f(int(comm, c_int), dims, sizes, name_addresses, device, self%handle)
+    else
+      status = c_mesh_create_f(int(comm, c_int), dims, sizes, name_addresses, self%handle)
+    end if
     call conclude('mesh%create', status, ierr)
   end subroutine
 
@@ -77,6 +85,15 @@ contains
     integer(int32), intent(out), optional :: ierr
 
     call conclude('mesh%dims', c_mesh_dims(self%handle, count), ierr)
+  end subroutine
+
+  !! Where the memory of what is created on it lies: OSTRAKA_DEVICE_HOST or OSTRAKA_DEVICE_CUDA.
+  subroutine mesh_device(self, device, ierr)
+    class(ostraka_mesh_t), intent(in) :: self
+    integer(int32), intent(out) :: device
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('mesh%device', c_mesh_device(self%handle, device), ierr)
   end subroutine
 
   !! This rank, from 0 as in MPI.

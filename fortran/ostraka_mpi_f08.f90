@@ -16,13 +16,14 @@ module ostraka_mpi_f08
 contains
 
   !! `call ostraka_mesh_create(mesh, MPI_COMM_WORLD)`: as mesh%create.
-  subroutine create_f08(mesh, comm, sizes, names, ierr)
+  subroutine create_f08(mesh, comm, sizes, names, device, ierr)
     class(ostraka_mesh_t), intent(out) :: mesh
     type(MPI_Comm), intent(in) :: comm
     integer(int32), intent(in), optional :: sizes(:)
     character(*), intent(in), optional :: names(:)
+    integer(int32), intent(in), optional :: device
     integer(int32), intent(out), optional :: ierr
 
-    call mesh%create(comm%mpi_val, sizes, names, ierr)
+    call mesh%create(comm%mpi_val, sizes, names, device, ierr)
   end subroutine
 end module

@@ -117,6 +117,10 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_MEMORY_OPTIMIZER_STATE = 3
   integer(int32), parameter :: OSTRAKA_MEMORY_TRANSIENT = 4
 
+  !! Where memory lies.
+  integer(int32), parameter :: OSTRAKA_DEVICE_HOST = 0
+  integer(int32), parameter :: OSTRAKA_DEVICE_CUDA = 1
+
   !! Versions of the structs below.
   integer(int32), parameter :: OSTRAKA_FSDP_CONFIG_VERSION = 4
   integer(int32), parameter :: OSTRAKA_DDP_CONFIG_VERSION = 1

@@ -14,15 +14,23 @@ std::vector<std::string> to_names(std::int32_t dims, const char* const* names) {
   return result;
 }
 
-buffer::MeshPtr create_mesh(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes, const char* const* names) {
+constexpr std::int32_t where_the_environment_says = -1;
+
+buffer::MeshPtr create_mesh(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes, const char* const* names,
+                            std::int32_t device) {
+  std::optional<runtime::Device> on;
+  if (device != where_the_environment_says)
+    on = static_cast<runtime::Device>(device); // which all ranks find wrong together
   if (sizes != nullptr)
-    return mesh::DeviceMesh::create(comm, {sizes, sizes + std::max(dims, 0)}, to_names(dims, names));
+    return mesh::DeviceMesh::create(comm, {sizes, sizes + std::max(dims, 0)}, to_names(dims, names), on);
   expect(dims == 1, Status::INVALID_ARGUMENT, "'sizes' is null, which means all ranks on one axis, but dims is ", dims);
-  return mesh::DeviceMesh::create_line(comm, to_names(dims, names));
+  return mesh::DeviceMesh::create_line(comm, to_names(dims, names), on);
 }
 
-ostraka_mesh_t make_mesh(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes, const char* const* names) {
-  return make_handle<ostraka_mesh_t>(std::make_shared<MeshObject>(MeshObject{create_mesh(comm, dims, sizes, names)}));
+ostraka_mesh_t make_mesh(MPI_Comm comm, std::int32_t dims, const std::int32_t* sizes, const char* const* names,
+                         std::int32_t device = where_the_environment_says) {
+  auto made = create_mesh(comm, dims, sizes, names, device);
+  return make_handle<ostraka_mesh_t>(std::make_shared<MeshObject>(MeshObject{std::move(made)}));
 }
 
 // Callers compare with the members of ostraka_memory_report_t.
@@ -51,6 +59,15 @@ ostraka_status_t ostraka_mesh_create(MPI_Comm comm, int32_t dims, const int32_t*
   });
 }
 
+ostraka_status_t ostraka_mesh_create_on(MPI_Comm comm, int32_t dims, const int32_t* sizes, const char* const* names,
+                                        int32_t device, ostraka_mesh_t* mesh) {
+  return wall(__func__, [&] {
+    ostraka_mesh_t& result = output(mesh, "mesh");
+    mesh::require_mpi("mesh");
+    result = make_mesh(comm, dims, sizes, names, device);
+  });
+}
+
 ostraka_status_t ostraka_mesh_create_f(MPI_Fint comm, int32_t dims, const int32_t* sizes, const char* const* names,
                                        ostraka_mesh_t* mesh) {
   return wall(__func__, [&] {
@@ -60,12 +77,25 @@ ostraka_status_t ostraka_mesh_create_f(MPI_Fint comm, int32_t dims, const int32_
   });
 }
 
+ostraka_status_t ostraka_mesh_create_on_f(MPI_Fint comm, int32_t dims, const int32_t* sizes, const char* const* names,
+                                          int32_t device, ostraka_mesh_t* mesh) {
+  return wall(__func__, [&] {
+    ostraka_mesh_t& result = output(mesh, "mesh");
+    mesh::require_mpi("mesh");
+    result = make_mesh(MPI_Comm_f2c(comm), dims, sizes, names, device);
+  });
+}
+
 ostraka_status_t ostraka_mesh_destroy(ostraka_mesh_t* mesh) {
   return wall(__func__, [&] { remove(mesh); });
 }
 
 ostraka_status_t ostraka_mesh_dims(ostraka_mesh_t mesh, int32_t* dims) {
   return wall(__func__, [&] { output(dims, "dims") = get(mesh)->mesh->dims(); });
+}
+
+ostraka_status_t ostraka_mesh_device(ostraka_mesh_t mesh, int32_t* device) {
+  return wall(__func__, [&] { output(device, "device") = static_cast<int32_t>(get(mesh)->mesh->device()); });
 }
 
 ostraka_status_t ostraka_mesh_rank(ostraka_mesh_t mesh, int32_t* rank) {

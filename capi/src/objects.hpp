@@ -92,6 +92,12 @@ inline DType to_dtype(std::int32_t dtype) {
   return static_cast<DType>(dtype);
 }
 
+/// Throws INVALID_ARGUMENT for a number that is no device.
+inline runtime::Device to_device(std::int32_t device) {
+  expect(runtime::is_device(device), Status::INVALID_ARGUMENT, "expected device 0 (host) or 1 (cuda), found ", device);
+  return static_cast<runtime::Device>(device);
+}
+
 /// A type, or -1 for none.
 inline std::optional<DType> to_choice(std::int32_t dtype) {
   return dtype == -1 ? std::nullopt : std::optional(to_dtype(dtype));

@@ -5,7 +5,7 @@ import re
 
 # Rooms that callers use; the others are how these work.
 CPP_ROOMS = ("runtime", "mesh", "layout", "buffer", "fsdp", "ddp", "optim", "checkpoint", "plan")
-CPP_FILES = {"runtime": ("lifetime.hpp",)}  # of a room with more than callers use
+CPP_FILES = {"runtime": ("lifetime.hpp", "device.hpp")}  # of a room with more than callers use
 KEYWORDS = {"void", "bool", "if", "for", "while", "return", "switch", "sizeof", "noexcept", "decltype", "alignas", "operator", "requires"}
 
 

@@ -27,6 +27,7 @@ static_assert(OSTRAKA_ATOM_BLOCK == 3 && OSTRAKA_ATOM_TENSOR == 4, "atoms");
 static_assert(OSTRAKA_NO_SHARD == 0 && OSTRAKA_ZERO_1 == 1 && OSTRAKA_ZERO_2 == 2 && OSTRAKA_ZERO_3 == 3, "recipes");
 static_assert(OSTRAKA_HSDP == 4 && OSTRAKA_HFSDP == 5 && OSTRAKA_ZERO_1_ZERO_2 == 6, "recipes");
 static_assert(OSTRAKA_MEMORY_OTHER == 0 && OSTRAKA_MEMORY_PARAMETERS == 1 && OSTRAKA_MEMORY_GRADIENTS == 2, "memory");
+static_assert(OSTRAKA_DEVICE_HOST == 0 && OSTRAKA_DEVICE_CUDA == 1, "devices");
 static_assert(OSTRAKA_MEMORY_OPTIMIZER_STATE == 3 && OSTRAKA_MEMORY_TRANSIENT == 4, "memory");
 static_assert(OSTRAKA_FSDP_CONFIG_VERSION == 4 && OSTRAKA_ADAMW_CONFIG_VERSION == 1, "versions");
 static_assert(OSTRAKA_SCALING_MEAN == 0 && OSTRAKA_SCALING_PRE_SCALE == 1 && OSTRAKA_SCALING_SUM == 2, "scaling");

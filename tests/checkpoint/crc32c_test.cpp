@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -58,6 +59,25 @@ TEST(Crc32c, LongInputs) { // around the widths of the fast paths
     EXPECT_EQ(crc32c_portable(0, bytes.data(), count), slow(bytes)) << count;
     EXPECT_EQ(crc32c(crc32c(bytes.data(), 77), bytes.data() + 77, count - 77), slow(bytes)) << count;
   }
+}
+
+// To and from every place of a line, and nothing beside it is written.
+TEST(Crc32c, Copies) {
+  using Copy = std::uint32_t (*)(std::uint32_t, void*, const void*, std::size_t);
+  for (const Copy copy : {Copy(crc32c_copy), Copy(crc32c_copy_portable)})
+    for (const std::size_t count : {0u, 1u, 63u, 511u, 512u, 575u, 576u, 1000u, 4099u, 12289u, 40000u})
+      for (const std::size_t place : {0u, 1u, 8u, 31u, 63u}) {
+        const auto bytes = random_bytes(count + 1, 4);
+        const std::vector<unsigned char> from(bytes.begin() + 1, bytes.end());
+        std::vector<unsigned char> to(count + 192, 0xaa);
+        const std::size_t begin = (128 - reinterpret_cast<std::uintptr_t>(to.data()) % 64 + place) % 64 + 64;
+        EXPECT_EQ(copy(crc32c("ab", 2), to.data() + begin, bytes.data() + 1, count),
+                  crc32c_combine(crc32c("ab", 2), slow(from), static_cast<std::int64_t>(count)))
+            << count << " " << place;
+        std::vector<unsigned char> expected(to.size(), 0xaa);
+        std::copy(from.begin(), from.end(), expected.begin() + static_cast<std::ptrdiff_t>(begin));
+        EXPECT_EQ(to, expected) << count << " " << place;
+      }
 }
 
 TEST(Crc32c, Combine) {

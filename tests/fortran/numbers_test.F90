@@ -90,6 +90,8 @@ contains
     call constant('OSTRAKA_MEMORY_GRADIENTS', OSTRAKA_MEMORY_GRADIENTS)
     call constant('OSTRAKA_MEMORY_OPTIMIZER_STATE', OSTRAKA_MEMORY_OPTIMIZER_STATE)
     call constant('OSTRAKA_MEMORY_TRANSIENT', OSTRAKA_MEMORY_TRANSIENT)
+    call constant('OSTRAKA_DEVICE_HOST', OSTRAKA_DEVICE_HOST)
+    call constant('OSTRAKA_DEVICE_CUDA', OSTRAKA_DEVICE_CUDA)
   end subroutine
 
   !! Sizes as C has them, and the defaults that C writes arrive in the right members.

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 FIRST_INTERFACE, INTERFACES = "ostraka_c.f90", "ostraka_c_*.f90"  # sorted, each uses earlier ones only
-ONLY_IN_C = {"ostraka_mesh_create"}  # its twin for Fortran communicators is ostraka_mesh_create_f
+ONLY_IN_C = {"ostraka_mesh_create", "ostraka_mesh_create_on"}  # their twins for Fortran communicators end in _f
 HANDLES = set()  # of the C headers: pointers to incomplete structs
 RENAMED = {"REPLICATE": "KIND_REPLICATE", "SHARD": "KIND_SHARD", "PARTIAL": "KIND_PARTIAL"}  # functions have the names
 

@@ -67,6 +67,7 @@ class ModelFiles(ToolTest):
         self.expect(units(*[unit(unit=f"u{i}", tensors=[["w", [2**55]]]) for i in range(3)]), "units[2]: expected at most 2^56 elements in all")
         self.expect(units(unit(count=60000), unit(unit="v", count=60000)), "units[1]: expected at most 100000 modules in all, found more")
         self.expect(units(unit(tensors=[["w", [1] * 33]])), "units[0].tensors[0][1]: expected at most 32 extents, found a list of 33")
+        self.expect(units(unit(tensors=[[f"t{i}", [1]] for i in range(10001)])), "units[0].tensors: expected at most 10000, found a list of 10001")
         self.expect(units(unit(tensors=[["w", [0]]])), "units: expected tensors with elements, found none")
         for seconds in (-1, "1", None):
             self.expect(units(unit(forward_s=seconds)), "units[0].forward_s: expected a number that is not negative, found ")
@@ -109,11 +110,11 @@ class ModelFiles(ToolTest):
 
     def test_many_tensors(self):
         """A file of some MiB is read in little memory and time."""
-        content = units(unit(tensors=[[f"t{i}", [i % 7, 3]] for i in range(100000)]))
+        content = units(*[unit(unit=f"u{k}", tensors=[[f"t{i}", [i % 7, 3]] for i in range(100)]) for k in range(1000)])
         limit = 1 << 30
         found = self.json(self.model(content), "--ranks", "2", "--recipe", "zero_3",
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-        self.assertEqual(found["model"]["parameters"], sum(3 * (i % 7) for i in range(100000)))
+        self.assertEqual(found["model"]["parameters"], 1000 * sum(3 * (i % 7) for i in range(100)))
 
 
 class MachineFiles(ToolTest):

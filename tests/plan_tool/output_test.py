@@ -62,14 +62,14 @@ class Table(ToolTest):
         self.expect_table(self.layers(), "--ranks", "1", "--recipe", "no_shard")
         self.expect_table(self.layers(), "--ranks", "4")
         self.expect_table(self.layers(), "--ranks", "4", "--memory", "17", status=1)
-        self.expect_table(MODELS / "deepseek-v3.json", "--mesh", "node=2048,gpu=8", "--storage", "bf16", "--memory", "64GB",
+        self.expect_table(MODELS / "deepseek-v3.json", "--mesh", "node=2048,gpu=8", "--storage", "bf16", "--memory", "400GB",
                           "--micro-batches", "4")
 
     def test_sweep_and_questions(self):
         lines = self.expect_table(MODELS / "vit-large-patch16-224.json", "--mesh", "node=*,gpu=4", "--ranks", "4..64",
                                   "--memory", "2GB", "--node-memory", "1TB")
         self.assertIn("4 ranks on 1 node (node=1 x gpu=4), nccl to", lines)
-        asked = [self.layers(), "--ranks", "2,4", "--memory", "1GB", "--largest", "--layouts", "--recipe", "zero_3"]
+        asked = [self.layers(), "--ranks", "2,4", "--memory", "2MB", "--largest", "--layouts", "--recipe", "zero_3"]
         document, text = self.json(*asked), self.succeed(*asked)
         for point in document["points"]:
             largest = point["outcomes"][0]["largest"]

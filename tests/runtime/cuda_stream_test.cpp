@@ -40,6 +40,19 @@ public:
   bool is_stream_ordered() const override { return true; }
 };
 
+// (While nothing uses one yet.)
+TEST(CudaDevices, TheProgramSaysItFirst) {
+  const ScopedEnvironment third("OSTRAKA_DEVICE", "cuda:3");
+  EXPECT_EQ(cuda_device(), 3);
+  select_cuda_device(2);
+  EXPECT_EQ(cuda_device(), 2);
+  const ScopedEnvironment wrong("OSTRAKA_DEVICE", "cuda:99"); // nobody asks
+  EXPECT_EQ(cuda_device(), 2);
+  EXPECT_NO_THROW(adopt_cuda_device(2));
+  expect_error(Status::INVALID_STATE, [] { adopt_cuda_device(3); }, {"GPU 2", "Kokkos on GPU 3"});
+  EXPECT_EQ(cuda_device(), 2);
+}
+
 TEST(CudaDevices, OneIsChosen) {
   EXPECT_TRUE(has_device(Device::cuda));
   EXPECT_EQ(compute_stream(Device::cuda)->device(), Device::cuda);

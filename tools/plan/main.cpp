@@ -38,7 +38,7 @@ EXAMPLES
   ostraka-plan llama-3-8b.json --mesh node=8,gpu=8 --recipe all --memory 80GiB --storage bf16
   ostraka-plan llama-3-8b.json --mesh node=*,gpu=8 --ranks 8..16384 --html plan.html
   ostraka-plan steam.json --ranks 64 --ranks-per-node 16 --storage f64 --recipe zero_2,zero_3 --json
-  ostraka-plan deepseek-v3.json --mesh node=128,gpu=8 --storage bf16 --memory 80GiB --largest --recipe zero_3
+  ostraka-plan llama-3-70b.json --mesh node=16,gpu=8 --storage bf16 --memory 80GiB --largest --recipe zero_3
 
 The guide's page dry_run has the members of model files, machine files and of --json.)";
 

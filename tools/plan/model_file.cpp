@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t most_modules = 100'000;
 constexpr std::int64_t most_elements = std::int64_t{1} << 56; // so that bytes of all kinds stay below 2^63
-constexpr std::size_t most_dims = 32;
+constexpr std::size_t most_dims = 32, most_tensors = 10'000; // of a unit: its layout takes time by their square
 
 layout::Shape read_shape(const JsonPlace& place) {
   place.expect_array();
@@ -38,6 +38,8 @@ fsdp::ParameterSpec read_tensor(const JsonPlace& place) {
 
 std::vector<fsdp::ParameterSpec> read_tensors(const JsonPlace& place) {
   place.expect_array();
+  if (place.size() > most_tensors)
+    place.refuse("at most " + std::to_string(most_tensors));
   std::vector<fsdp::ParameterSpec> tensors;
   for (std::size_t i = 0; i < place.size(); ++i)
     tensors.push_back(read_tensor(place.element(i)));

@@ -5,6 +5,7 @@
 #include "text.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <sstream>
 #include <string>
@@ -14,13 +15,14 @@ namespace {
 
 const char* mark(const Result& result) { return result.is_cheapest ? "*" : result.fits ? "+" : "-"; }
 
-/// The unit in which all bytes of the table are written.
+/// The unit in which all bytes of the table are written: that of the least peak, so that no number is a tiny fraction.
 ByteUnit unit_of(const Study& study) {
-  std::int64_t most = 0;
+  std::int64_t least = INT64_MAX;
   for (const Point& point : study.points)
-    if (const Result* result = point.shown())
-      most = std::max(most, result->report().bytes.peak);
-  return unit_for(most);
+    for (const Result& result : point.results)
+      if (result.outcome.report)
+        least = std::min(least, result.report().bytes.peak);
+  return unit_for(least);
 }
 
 std::string percent(double part, double whole) {

@@ -33,13 +33,13 @@ ostraka_status_t ostraka_buffer_empty(ostraka_mesh_t mesh, const ostraka_placeme
                                       const ostraka_shape_t* shapes, int32_t dtype, ostraka_buffer_t* buffer);
 
 /* Wraps `count` elements of the caller's memory, which must be the exact size of the local range and outlive every
- * handle on it. No copy. With clear_padding = 0, padding that is not zero is refused (INVALID_ARGUMENT); with 1 it is
+ * handle on it. No copy; on a mesh of GPUs memory of the host is copied to where the mesh has its own. With clear_padding = 0, padding that is not zero is refused (INVALID_ARGUMENT); with 1 it is
  * overwritten by zeros. */
 ostraka_status_t ostraka_buffer_from_local(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
                                            ostraka_layout_t layout, int32_t dtype, void* data, int64_t count,
                                            int32_t clear_padding, ostraka_buffer_t* buffer);
 
-/* Every rank passes all tensors whole (C order); each keeps its own part. No communication. `layout` may be NULL: a
+/* Every rank passes all tensors whole (C order, memory of the host); each keeps its own part. No communication. `layout` may be NULL: a
  * reference layout. */
 ostraka_status_t ostraka_buffer_distribute(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
                                            ostraka_layout_t layout, int32_t num_tensors, const ostraka_shape_t* shapes,
@@ -92,7 +92,7 @@ ostraka_status_t ostraka_buffer_redistribute_into(ostraka_buffer_t buffer, ostra
 ostraka_status_t ostraka_buffer_set_name(ostraka_buffer_t buffer, const char* name);
 
 /* The local range, padding included: address, number of elements, absolute begin in the layout. Valid until the storage
- * is released. */
+ * is released. On a mesh of GPUs the address is the GPU's (ostraka/device.h), as those below. */
 ostraka_status_t ostraka_buffer_local(ostraka_buffer_t buffer, void** data, int64_t* count, int64_t* begin);
 
 /* This rank's rows of tensor `index`: address of the first, their number and the first one's index. An error naming

@@ -23,9 +23,17 @@ extern "C" {
 ostraka_status_t ostraka_mesh_create(MPI_Comm comm, int32_t dims, const int32_t* sizes, const char* const* names,
                                      ostraka_mesh_t* mesh);
 
-/* The same for a Fortran communicator. */
+/* The same with memory on `device`: OSTRAKA_DEVICE_HOST, OSTRAKA_DEVICE_CUDA, or -1: where the environment variable
+ * OSTRAKA_DEVICE says (default: the host), as ostraka_mesh_create. Equal on all ranks. NOT_SUPPORTED where a rank has
+ * no such device. */
+ostraka_status_t ostraka_mesh_create_on(MPI_Comm comm, int32_t dims, const int32_t* sizes, const char* const* names,
+                                        int32_t device, ostraka_mesh_t* mesh);
+
+/* Both for a Fortran communicator. */
 ostraka_status_t ostraka_mesh_create_f(MPI_Fint comm, int32_t dims, const int32_t* sizes, const char* const* names,
                                        ostraka_mesh_t* mesh);
+ostraka_status_t ostraka_mesh_create_on_f(MPI_Fint comm, int32_t dims, const int32_t* sizes, const char* const* names,
+                                          int32_t device, ostraka_mesh_t* mesh);
 
 /* Destroys the mesh. Collective when it is the last user of its communicators (buffers and contexts hold on to their
  * mesh); after MPI_Finalize only local memory is freed. */
@@ -33,6 +41,7 @@ ostraka_status_t ostraka_mesh_destroy(ostraka_mesh_t* mesh);
 
 /* Local queries. `axis` counts from 0 at the outermost axis. */
 ostraka_status_t ostraka_mesh_dims(ostraka_mesh_t mesh, int32_t* dims);
+ostraka_status_t ostraka_mesh_device(ostraka_mesh_t mesh, int32_t* device);
 ostraka_status_t ostraka_mesh_rank(ostraka_mesh_t mesh, int32_t* rank);
 ostraka_status_t ostraka_mesh_size(ostraka_mesh_t mesh, int32_t* size);
 ostraka_status_t ostraka_mesh_axis(ostraka_mesh_t mesh, const char* name, int32_t* axis);

@@ -10,6 +10,7 @@
 #include <ostraka/checkpoint.h>
 #include <ostraka/chunks.h>
 #include <ostraka/ddp.h>
+#include <ostraka/device.h>
 #include <ostraka/extras.h>
 #include <ostraka/flat_buffer.h>
 #include <ostraka/fsdp.h>

@@ -89,6 +89,10 @@ typedef struct {
 #define OSTRAKA_MEMORY_OPTIMIZER_STATE 3
 #define OSTRAKA_MEMORY_TRANSIENT 4
 
+/* Where memory lies. */
+#define OSTRAKA_DEVICE_HOST 0
+#define OSTRAKA_DEVICE_CUDA 1
+
 /* One placement; lists of placements have one entry per mesh axis, outer to inner. `op` matters for PARTIAL only. */
 typedef struct {
   int32_t kind;

@@ -107,6 +107,9 @@ void DeviceMesh::connect() {
   communicators_.all = comm::make_mpi_communicator(for_all, "mesh", {false, std::numeric_limits<int>::max()});
   comm::together(*communicators_.all, [&] {
     check_arguments(size_, sizes_, names_);
+    const auto device = static_cast<std::int32_t>(settings_.device);
+    expect(runtime::is_device(device), Status::INVALID_ARGUMENT, "mesh: expected device 0 (host) or 1 (cuda), found ",
+           device);
     runtime::compute_stream(settings_.device); // finds out whether there is one that works
   });
   Hash hash;

@@ -37,10 +37,12 @@ void require_device(Device device, const char* operation) {
 int cuda_device() {
   require_device(Device::cuda, "cuda_device");
   const int count = count_devices();
+  if (selected)
+    return *selected;
   const int wanted = environment::device().index;
   if (wanted >= 0)
     require_index(wanted, count, "OSTRAKA_DEVICE");
-  return wanted >= 0 ? wanted : selected ? *selected : environment::local_rank() % count;
+  return wanted >= 0 ? wanted : environment::local_rank() % count;
 }
 
 void select_cuda_device(int index) {
@@ -49,6 +51,12 @@ void select_cuda_device(int index) {
   expect(!is_in_use || index == cuda_device(), Status::INVALID_STATE, "select_cuda_device: GPU ", cuda_device(),
          " is in use already");
   selected = index;
+}
+
+void adopt_cuda_device(int index) {
+  expect(!selected || *selected == index, Status::INVALID_STATE, "initialize: select_cuda_device said GPU ",
+         selected.value_or(index), ", but the program has started Kokkos on GPU ", index);
+  select_cuda_device(index);
 }
 
 std::int64_t cuda_device_id() {

@@ -17,11 +17,15 @@ OSTRAKA_API bool has_device(Device device);
 /// Throws NOT_SUPPORTED naming `operation` and what to do unless has_device().
 OSTRAKA_API void require_device(Device device, const char* operation);
 
-/// Which GPU of this machine the process uses: OSTRAKA_DEVICE=cuda:N, else what select_cuda_device said, else the rank
-/// on this machine that the launcher tells, modulo the number of GPUs.
+/// Which GPU of this machine the process uses: what select_cuda_device said, else OSTRAKA_DEVICE=cuda:N, else the rank
+/// on this machine that the launcher tells, modulo the number of GPUs. A Kokkos with CUDA that the program has started
+/// before the library decides, whatever the environment says.
 OSTRAKA_API int cuda_device();
-/// Chooses it, before anything uses it (INVALID_STATE afterwards). Throws INVALID_ARGUMENT for one that is not there.
+/// Chooses it, before anything uses it (INVALID_STATE afterwards): before the library is initialised where its Kokkos
+/// has CUDA. Throws INVALID_ARGUMENT for one that is not there.
 OSTRAKA_API void select_cuda_device(int index);
+/// Takes the one on which Kokkos runs kernels. Throws INVALID_STATE where select_cuda_device said another one.
+void adopt_cuda_device(int index);
 /// Equal for processes on one machine that use the same GPU.
 OSTRAKA_API std::int64_t cuda_device_id();
 

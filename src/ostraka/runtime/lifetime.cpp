@@ -40,7 +40,7 @@ void initialize() {
       owns_kokkos = true;
     }
 #ifdef KOKKOS_ENABLE_CUDA
-    select_cuda_device(Kokkos::device_id()); // kernels run where the memory is
+    adopt_cuda_device(Kokkos::device_id()); // kernels run where the memory is
 #endif
     trace::start();
   }

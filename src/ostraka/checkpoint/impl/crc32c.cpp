@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/checkpoint/impl/crc32c.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -117,24 +118,66 @@ OSTRAKA_WIDE inline __m512i load(const unsigned char* at) { return _mm512_loadu_
 
 constexpr std::size_t register_bytes = 64, stride = 4 * register_bytes;
 
-OSTRAKA_WIDE std::uint32_t update_wide(std::uint32_t crc, const unsigned char* at, std::size_t bytes) {
-  if (bytes < 2 * stride)
-    return update_x86(crc, at, bytes);
+// Around the caches: the line is not read first. `to` is aligned.
+template <bool copies>
+OSTRAKA_WIDE inline __m512i take(const unsigned char* at, [[maybe_unused]] unsigned char* to) {
+  const __m512i data = load(at);
+  if constexpr (copies)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), data);
+  return data;
+}
+
+// At least a stride of bytes, and with `copies` to an aligned place.
+template <bool copies>
+OSTRAKA_WIDE std::uint32_t fold_wide(std::uint32_t crc, const unsigned char* at, std::size_t bytes, unsigned char* to) {
   const __m512i far = constants_of<stride>(), near = constants_of<register_bytes>();
+  const unsigned char* begin = at;
   __m512i sums[4];
   for (std::size_t k = 0; k < 4; ++k)
-    sums[k] = load(at + k * register_bytes);
+    sums[k] = take<copies>(at + k * register_bytes, to + k * register_bytes);
   sums[0] = _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc))));
   for (at += stride, bytes -= stride; bytes >= stride; at += stride, bytes -= stride)
     for (std::size_t k = 0; k < 4; ++k)
-      sums[k] = fold(sums[k], far, load(at + k * register_bytes));
+      sums[k] = fold(sums[k], far, take<copies>(at + k * register_bytes, to + (at - begin) + k * register_bytes));
   for (std::size_t k = 1; k < 4; ++k)
     sums[k] = fold(sums[k - 1], near, sums[k]);
   alignas(register_bytes) unsigned char rest[register_bytes];
   _mm512_store_si512(rest, sums[3]);
-  return update_x86(update_x86(0, rest, register_bytes), at, bytes);
+  crc = update_x86(update_x86(0, rest, register_bytes), at, bytes);
+  if constexpr (copies) {
+    std::memcpy(to + (at - begin), at, bytes);
+    _mm_sfence(); // another thread may be told of the copy
+  }
+  return crc;
+}
+
+std::uint32_t update_wide(std::uint32_t crc, const unsigned char* at, std::size_t bytes) {
+  return bytes < 2 * stride ? update_x86(crc, at, bytes) : fold_wide<false>(crc, at, bytes, nullptr);
+}
+
+std::uint32_t copy_wide(std::uint32_t crc, unsigned char* to, const unsigned char* at, std::size_t bytes) {
+  const std::size_t before = (register_bytes - reinterpret_cast<std::uintptr_t>(to) % register_bytes) % register_bytes;
+  if (bytes < 2 * stride) {
+    std::memcpy(to, at, bytes);
+    return update_x86(crc, at, bytes);
+  }
+  std::memcpy(to, at, before);
+  return fold_wide<true>(update_x86(crc, at, before), at + before, bytes - before, to + before);
+}
+
+bool has_instruction() {
+  static const bool result = __builtin_cpu_supports("sse4.2") != 0;
+  return result;
+}
+
+bool is_wide() {
+  static const bool result = has_instruction() && __builtin_cpu_supports("avx512f") &&
+                             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq");
+  return result;
 }
 #endif
+
+constexpr std::size_t copied_at_once = 12288; // fits the first cache, and is all lanes once
 
 } // namespace
 
@@ -144,15 +187,29 @@ std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t b
 
 std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) {
 #ifdef OSTRAKA_CRC32C_X86
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-  static const bool is_wide = has_instruction && __builtin_cpu_supports("avx512f") &&
-                              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq");
-  if (is_wide)
+  if (is_wide())
     return ~update_wide(~crc, static_cast<const unsigned char*>(data), bytes);
-  if (has_instruction)
+  if (has_instruction())
     return ~update_x86(~crc, static_cast<const unsigned char*>(data), bytes);
 #endif
   return crc32c_portable(crc, data, bytes);
+}
+
+std::uint32_t crc32c_copy_portable(std::uint32_t crc, void* to, const void* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += copied_at_once) {
+    const std::size_t count = std::min(copied_at_once, bytes - at);
+    std::memcpy(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at, count);
+    crc = crc32c(crc, static_cast<const std::byte*>(from) + at, count);
+  }
+  return crc;
+}
+
+std::uint32_t crc32c_copy(std::uint32_t crc, void* to, const void* from, std::size_t bytes) {
+#ifdef OSTRAKA_CRC32C_X86
+  if (is_wide())
+    return ~copy_wide(~crc, static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes);
+#endif
+  return crc32c_copy_portable(crc, to, from, bytes);
 }
 
 std::uint32_t crc32c_combine(std::uint32_t first, std::uint32_t second, std::int64_t bytes) {

@@ -19,20 +19,9 @@ namespace ostraka::checkpoint::impl {
 
 namespace {
 
-constexpr std::int64_t block_bytes = 1 << 18; // copied and summed while it is in the cache
 constexpr std::int64_t huge_page = 2 << 20;
 constexpr std::size_t suffix_length = 16;
 constexpr const char* partial_mark = ".partial-";
-
-std::uint32_t copy_and_sum(const std::byte* from, std::byte* to, std::int64_t bytes) {
-  std::uint32_t sum = 0;
-  for (std::int64_t at = 0; at < bytes; at += block_bytes) {
-    const auto count = static_cast<std::size_t>(std::min(block_bytes, bytes - at));
-    std::memcpy(to + at, from + at, count);
-    sum = crc32c(sum, to + at, count);
-  }
-  return sum;
-}
 
 std::int64_t random_number() {
   std::random_device device;
@@ -121,7 +110,7 @@ std::vector<PartSum> SaveJob::take_parts(const std::vector<Source>& sources) {
     std::byte* data = source.at(source.written.begin);
     std::uint32_t sum = 0;
     if (copies_) {
-      sum = copy_and_sum(data, copy, bytes);
+      sum = crc32c_copy(0, copy, data, static_cast<std::size_t>(bytes));
       data = copy;
       copy += bytes;
     } else {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <type_traits>
 
 namespace ostraka::checkpoint::impl {
@@ -12,6 +14,7 @@ namespace ostraka::checkpoint::impl {
 namespace {
 
 constexpr std::int64_t block_bytes = 1 << 18; // stays in the cache until it is summed
+constexpr std::size_t line = 64;              // of the cache
 
 template <class From, class To>
 To converted(From value) {
@@ -99,10 +102,11 @@ private:
       const Tensor& tensor = tensor_of(block.match);
       const Source& source = source_of(block.match);
       const std::int64_t width = size_of(tensor.dtype), bytes = block.elements.size() * width;
-      const bool is_direct = tensor.dtype == source.tensor.dtype;
-      if (!is_direct && staging_.empty())
-        staging_.resize(block_bytes);
-      pieces.push_back({is_direct ? source.at(block.elements.begin) : staging_.data() + staged, bytes,
+      // What is summed is read to where the cache keeps it, and goes on from there in the pass that sums it.
+      const bool is_direct = tensor.dtype == source.tensor.dtype && !block.is_checked;
+      if (!is_direct && staging_ == nullptr)
+        staging_.reset(static_cast<std::byte*>(::operator new(block_bytes, std::align_val_t(line))));
+      pieces.push_back({is_direct ? source.at(block.elements.begin) : staging_.get() + staged, bytes,
                         tensor.offset + block.elements.begin * width, &tensor.name});
       staged += is_direct ? 0 : bytes;
     }
@@ -115,11 +119,18 @@ private:
 
   void take(const Block& block, const Piece& piece) {
     const Source& source = source_of(block.match);
+    const DType from = tensor_of(block.match).dtype;
+    std::uint32_t& sum = sums_[block.match];
+    std::byte* to = source.at(block.elements.begin);
+    const auto bytes = static_cast<std::size_t>(piece.bytes);
+    if (from == source.tensor.dtype) {
+      if (block.is_checked)
+        sum = crc32c_copy(sum, to, piece.data, bytes);
+      return;
+    }
     if (block.is_checked)
-      sums_[block.match] = crc32c(sums_[block.match], piece.data, static_cast<std::size_t>(piece.bytes));
-    if (tensor_of(block.match).dtype != source.tensor.dtype)
-      convert(tensor_of(block.match).dtype, piece.data, source.tensor.dtype, source.at(block.elements.begin),
-              block.elements.size());
+      sum = crc32c(sum, piece.data, bytes);
+    convert(from, piece.data, source.tensor.dtype, to, block.elements.size());
   }
 
   const Catalog& catalog_;
@@ -130,7 +141,10 @@ private:
   std::vector<std::uint32_t> sums_; ///< [match]
   std::vector<Block> blocks_;       ///< read at once
   std::int64_t bytes_ = 0;          ///< of them
-  std::vector<std::byte> staging_;
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t(line)); }
+  };
+  std::unique_ptr<std::byte, Free> staging_;
 };
 
 } // namespace
