@@ -163,6 +163,7 @@ private:
     const std::string base = "/tmp/ostraka_plan_" + std::to_string(process) + "_" + std::to_string(number++);
     setenv("OSTRAKA_TRACE", (base + ".json").c_str(), 1);
     runtime::trace::start();
+    runtime::trace::set_rank(rank);
     body();
     runtime::trace::finish();
     unsetenv("OSTRAKA_TRACE");
