@@ -256,6 +256,7 @@ static void refused(void) {
   CONFIG_REFUSED(rank, RANKS, OSTRAKA_INVALID_ARGUMENT, "rank");
   CONFIG_REFUSED(network_bandwidth, 0, OSTRAKA_INVALID_ARGUMENT, "bandwidth");
   CONFIG_REFUSED(memory_bandwidth, -1, OSTRAKA_INVALID_ARGUMENT, "bandwidth");
+  CONFIG_REFUSED(overlap, 2, OSTRAKA_INVALID_ARGUMENT, "overlap");
   CONFIG_REFUSED(node_latency_s, -1, OSTRAKA_INVALID_ARGUMENT, "latency");
 
   /* What a plan refuses is as if it had not been asked. */
