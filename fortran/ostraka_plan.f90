@@ -55,11 +55,12 @@ contains
   !! `backend` OSTRAKA_BACKEND_NODE; `ranks_per_node` 0: all ranks on one node; `micro_batches` of a step 1; `optimizer`
   !! OSTRAKA_UPDATE_ADAMW; `fuse_with_reduction` .false.; `rank` that is reported: the one that holds most; `cache_bytes`
   !! of a node, -1: those of this machine. For seconds: `latency` and `bandwidth` (bytes a second) of the network, then of
-  !! ranks that share memory; the bytes a second of a rank's own memory.
+  !! ranks that share memory; the bytes a second of a rank's own memory; `overlap`, the share of gathers and
+  !! reductions beside the arithmetic: 1 for NCCL, else 0.
   subroutine create(self, sizes, names, recipe, reduction, gradient_slots, broadcast, main_dtype, compute_dtype, &
     reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, prefetch, unified_stream, &
     gradient_slot_bytes, backend, ranks_per_node, micro_batches, optimizer, fuse_with_reduction, rank, cache_bytes, &
-    network_latency_s, network_bandwidth, node_latency_s, node_bandwidth, memory_bandwidth, ierr)
+    network_latency_s, network_bandwidth, node_latency_s, node_bandwidth, memory_bandwidth, overlap, ierr)
     class(ostraka_plan_t), intent(out) :: self
     integer(int32), intent(in) :: sizes(:)
     character(*), intent(in), optional :: names(:)
@@ -74,7 +75,7 @@ contains
     logical, intent(in), optional :: fuse_with_reduction
     integer(int64), intent(in), optional :: cache_bytes
     real(real64), intent(in), optional :: network_latency_s, network_bandwidth, node_latency_s, node_bandwidth, &
-      memory_bandwidth
+      memory_bandwidth, overlap
     integer(int32), intent(out), optional :: ierr
     character(kind=c_char), allocatable, target :: c_names(:,:)
     type(c_ptr), allocatable :: name_addresses(:)
@@ -109,6 +110,7 @@ contains
       if (present(node_latency_s)) config%node_latency_s = node_latency_s
       if (present(node_bandwidth)) config%node_bandwidth = node_bandwidth
       if (present(memory_bandwidth)) config%memory_bandwidth = memory_bandwidth
+      if (present(overlap)) config%overlap = overlap
       status = c_plan_create(dims, sizes, name_addresses, context, config, self%handle)
     end if
     call conclude('plan%create', status, ierr, text)

@@ -272,6 +272,7 @@ module ostraka_types
     real(c_double) :: node_latency_s
     real(c_double) :: node_bandwidth
     real(c_double) :: memory_bandwidth
+    real(c_double) :: overlap
   end type
 
   !! Bytes of a plan by purpose, of a rank or of all ranks of a node; what ranks share counts once for a node, and in its

@@ -28,9 +28,10 @@ const ostraka_plan_config_t default_config{sizeof(ostraka_plan_config_t),
                                            default_machine.network.bandwidth,
                                            default_machine.node.latency_s,
                                            default_machine.node.bandwidth,
-                                           default_machine.memory_bandwidth};
+                                           default_machine.memory_bandwidth,
+                                           -1};
 
-constexpr Versions config_versions{"plan config", OSTRAKA_PLAN_CONFIG_VERSION, 88};
+constexpr Versions config_versions{"plan config", OSTRAKA_PLAN_CONFIG_VERSION, 96};
 constexpr Versions bytes_versions{"plan bytes", OSTRAKA_PLAN_BYTES_VERSION, 112};
 constexpr Versions traffic_versions{"plan traffic", OSTRAKA_PLAN_TRAFFIC_VERSION, 72};
 constexpr Versions summary_versions{"plan summary", OSTRAKA_PLAN_SUMMARY_VERSION, 88};
@@ -58,6 +59,8 @@ plan::Machine to_machine(const ostraka_plan_config_t& config) {
   machine.node.latency_s = config.node_latency_s;
   machine.node.bandwidth = config.node_bandwidth;
   machine.memory_bandwidth = config.memory_bandwidth;
+  if (config.overlap != -1)
+    machine.overlap = config.overlap;
   return machine;
 }
 

@@ -118,7 +118,7 @@ static_assert(offsetof(ostraka_load_options_t, struct_size) == 0 && offsetof(ost
                   offsetof(ostraka_load_options_t, patterns) == 32,
               "load options");
 
-static_assert(sizeof(ostraka_plan_config_t) == 88, "plan config");
+static_assert(sizeof(ostraka_plan_config_t) == 96, "plan config");
 static_assert(offsetof(ostraka_plan_config_t, struct_size) == 0 && offsetof(ostraka_plan_config_t, version) == 8 &&
                   offsetof(ostraka_plan_config_t, backend) == 12 &&
                   offsetof(ostraka_plan_config_t, ranks_per_node) == 16 &&
@@ -130,7 +130,8 @@ static_assert(offsetof(ostraka_plan_config_t, struct_size) == 0 && offsetof(ostr
                   offsetof(ostraka_plan_config_t, network_bandwidth) == 56 &&
                   offsetof(ostraka_plan_config_t, node_latency_s) == 64 &&
                   offsetof(ostraka_plan_config_t, node_bandwidth) == 72 &&
-                  offsetof(ostraka_plan_config_t, memory_bandwidth) == 80,
+                  offsetof(ostraka_plan_config_t, memory_bandwidth) == 80 &&
+                  offsetof(ostraka_plan_config_t, overlap) == 88,
               "plan config");
 static_assert(sizeof(ostraka_plan_bytes_t) == 112, "plan bytes");
 static_assert(
@@ -241,9 +242,9 @@ void abi_suite(void) {
 
   ostraka_plan_config_t plan;
   CHECK_OK(ostraka_plan_config_init(&plan));
-  CHECK_INT(plan.struct_size, 88);
+  CHECK_INT(plan.struct_size, 96);
   CHECK(plan.version == 1 && plan.backend == 1 && plan.ranks_per_node == 0 && plan.micro_batches == 1);
   CHECK(plan.optimizer == 3 && plan.fuse_with_reduction == 0 && plan.rank == -1 && plan.cache_bytes == -1);
   CHECK(plan.network_latency_s > 0 && plan.network_bandwidth > 0 && plan.node_latency_s > 0);
-  CHECK(plan.node_bandwidth > 0 && plan.memory_bandwidth > 0);
+  CHECK(plan.node_bandwidth > 0 && plan.memory_bandwidth > 0 && plan.overlap < 0);
 }

@@ -210,7 +210,7 @@ static void config_of_version_3(ostraka_mesh_t mesh) {
 static void plan_structs(void) {
   const int32_t sizes[] = {2};
   ostraka_plan_t plan = NULL;
-  USE_REFUSES(ostraka_plan_config_t, ostraka_plan_config_init, 88, 1,
+  USE_REFUSES(ostraka_plan_config_t, ostraka_plan_config_init, 96, 1,
               ostraka_plan_create(1, sizes, NULL, NULL, &config, &plan));
   USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4,
               ostraka_plan_create(1, sizes, NULL, &config, NULL, &plan));
@@ -234,7 +234,7 @@ void config_suite(void) {
   INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
   INIT_REFUSES(ostraka_save_options_t, ostraka_save_options_init, 16, 1);
   INIT_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1);
-  INIT_REFUSES(ostraka_plan_config_t, ostraka_plan_config_init, 88, 1);
+  INIT_REFUSES(ostraka_plan_config_t, ostraka_plan_config_init, 96, 1);
   INIT_REFUSES(ostraka_plan_bytes_t, ostraka_plan_bytes_init, 112, 1);
   INIT_REFUSES(ostraka_plan_traffic_t, ostraka_plan_traffic_init, 72, 1);
   INIT_REFUSES(ostraka_plan_summary_t, ostraka_plan_summary_init, 88, 1);

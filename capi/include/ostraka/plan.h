@@ -51,6 +51,8 @@ typedef struct {
   double node_latency_s; /* between ranks that share memory */
   double node_bandwidth;
   double memory_bandwidth; /* that a rank reads and writes with in casts, sums and updates */
+  double overlap;          /* share of gathers and reductions that runs beside the arithmetic, 0 to 1; -1 (default): 1
+                            * for NCCL, else 0, as the rank's own core copies and sums */
 } ostraka_plan_config_t;
 
 /* Sets the defaults of the version that the caller was compiled with; a newer one than the library's is refused. */
