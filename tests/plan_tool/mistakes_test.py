@@ -63,6 +63,7 @@ class ModelFiles(ToolTest):
             self.expect(units(unit(tensors=[["w", [3, extent]]])),
                         "units[0].tensors[0][1][1]: expected a whole number from 0 to 2^63 - 1, found " + json.dumps(extent))
         self.expect(units(unit(tensors=[["w", [2**40, 2**40]]])), "units[0].tensors[0][1]: expected at most 2^56 elements, found [1099511627776, 1099511627776]")
+        self.expect(units(unit(tensors=[["w", [2**30, 2**27, 0]]])), "units[0].tensors[0][1]: expected at most 2^56 elements")
         self.expect(units(unit(count=100000, tensors=[["w", [2**40]]])), "units[0]: expected at most 2^56 elements in all, found more")
         self.expect(units(*[unit(unit=f"u{i}", tensors=[["w", [2**55]]]) for i in range(3)]), "units[2]: expected at most 2^56 elements in all")
         self.expect(units(unit(count=60000), unit(unit="v", count=60000)), "units[1]: expected at most 100000 modules in all, found more")

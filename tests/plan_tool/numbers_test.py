@@ -184,6 +184,8 @@ class Questions(ToolTest):
         for point in sweep["points"]:
             alone = self.json(model, "--mesh", f"node={point['ranks'] // 4},gpu=4", "--recipe", "zero_3,hsdp")
             self.assertEqual(alone["points"], [point])
+        found = self.json(model, "--mesh", "a=2,b=*,c=3", "--ranks", "6,24", "--recipe", "hsdp")
+        self.assertEqual([[axis["size"] for axis in point["mesh"]] for point in found["points"]], [[2, 1, 3], [2, 4, 3]])
         self.assertEqual([point["ranks"] for point in self.json(model, "--ranks", "3,5,100", "--recipe", "zero_3")["points"]], [3, 5, 100])
 
     def test_sweep_of_a_large_model(self):

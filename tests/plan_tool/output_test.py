@@ -88,7 +88,7 @@ class Picture(ToolTest):
 
     def test_bars(self):
         document, root = self.draw(MODELS / "llama-3-70b.json", "--mesh", "node=*,gpu=8", "--ranks", "64..256", "--storage", "bf16",
-                                   "--memory", "80GiB")
+                                   "--memory", "80GiB", "--micro-batches", "2")
         boxes = [box for box in self.svg(root, "bars").iter(SVG + "rect") if box.get("data-bytes")]
         expected = [(kind, size, point["ranks"], outcome["recipe"]) for point in document["points"] for outcome in point["outcomes"]
                     for kind, size in parts(outcome).items() if size]
