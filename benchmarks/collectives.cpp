@@ -2,14 +2,18 @@
 // Operations of DBuffer with `out` given, on memory of the mesh, beside the same nonblocking MPI calls on the same
 // buffers and, where the ranks share a node, beside what memory allows. Medians of interleaved rounds; a sample is the
 // slowest rank's time of one operation. What a row misses is decided by the median over rounds, of 45 where 9 miss.
-// usage: collectives [f32|f64|bf16] [LARGEST [SMALLEST]], in bytes
+// --json: all rows as one JSON object on the standard output, from which plans are calibrated (README); then the table
+// goes to the standard error.
+// usage: collectives [--json] [f32|f64|bf16] [LARGEST [SMALLEST]], in bytes
 
 // ranks: 2
 #include "support/cases.hpp"
 #include "support/node.hpp"
+#include <ostraka/plan/calibration.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <mpi.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -17,6 +21,8 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace ostraka;
@@ -88,16 +94,28 @@ struct Row {
            least_miss_us;
   }
 
-  void print() const {
-    std::printf("%-24s %11lld %11.2f %11.2f", name, static_cast<long long>(bytes), rounds.median(raw),
-                rounds.median(ours));
+  void print(std::FILE* to) const {
+    std::fprintf(to, "%-24s %11lld %11.2f %11.2f", name, static_cast<long long>(bytes), rounds.median(raw),
+                 rounds.median(ours));
     if (target)
-      std::printf(" %11.2f %7.0f", rounds.median(limit), 100 * of_limit());
+      std::fprintf(to, " %11.2f %7.0f", rounds.median(limit), 100 * of_limit());
     else
-      std::printf(" %11.2f", added());
-    std::printf(" %7.2f %6d%s%s\n", times_raw(), rounds.size(), rounds.is_calm ? "" : "  disturbed",
-                misses() ? "  misses its target" : "");
-    std::fflush(stdout);
+      std::fprintf(to, " %11.2f", added());
+    std::fprintf(to, " %7.2f %6d%s%s\n", times_raw(), rounds.size(), rounds.is_calm ? "" : "  disturbed",
+                 misses() ? "  misses its target" : "");
+    std::fflush(to);
+  }
+
+  nlohmann::ordered_json json() const {
+    nlohmann::ordered_json row{{"operation", name},
+                               {"bytes", bytes},
+                               {"seconds", 1e-6 * rounds.median(ours)},
+                               {"mpi_seconds", 1e-6 * rounds.median(raw)}};
+    if (target)
+      row["limit_seconds"] = 1e-6 * rounds.median(limit);
+    row["rounds"] = rounds.size();
+    row["is_calm"] = rounds.is_calm;
+    return row;
   }
 };
 
@@ -122,47 +140,108 @@ Row measure_row(const Collective& collective, const Setting& setting, bool on_on
   return row;
 }
 
-void print_head(DType dtype, int ranks, bool on_one_node) {
-  char library[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+/// What a run measured, and where its table goes.
+struct Table {
+  int ranks = 0;
+  DType dtype;
+  bool on_one_node = false;
+  std::string library;
+  std::vector<Row> rows;
+  std::FILE* to;
+
+  void print_head() const {
+    std::fprintf(to, "%d ranks, %s, %s, %.40s\n%-24s %11s %11s %11s", ranks, name(dtype),
+                 on_one_node ? "node memory" : "messages", library.c_str(), "operation", "bytes", "MPI us", "ours us");
+    if (on_one_node)
+      std::fprintf(to, " %11s %7s", "limit us", "% limit");
+    else
+      std::fprintf(to, " %11s", "added us");
+    std::fprintf(to, " %7s %6s\n", "x MPI", "rounds");
+  }
+  void print_end() const {
+    const auto misses = std::count_if(rows.begin(), rows.end(), [](const Row& row) { return row.misses(); });
+    std::fprintf(to,
+                 "%d rows miss their target (messages: at most %.0f us + %.0f %% above MPI; node memory: issue 6)\n",
+                 static_cast<int>(misses), least_miss_us, 100 * least_miss);
+  }
+
+  std::vector<plan::Timing> timings(const char* operation) const {
+    std::vector<plan::Timing> result;
+    for (const Row& row : rows)
+      if (row.name == std::string_view(operation))
+        result.push_back({row.bytes, 1e-6 * row.rounds.median(ours)});
+    return result;
+  }
+
+  /// For plans: what was measured, and the latency and bandwidth that say it best.
+  nlohmann::ordered_json link() const {
+    nlohmann::ordered_json measured{{"ranks", ranks}};
+    std::vector<plan::Timing> sent;
+    for (const auto& [operation, key] :
+         {std::pair{"allgather", "allgather"}, {"reduce-scatter", "reduce_scatter"}, {"allreduce", "allreduce"}})
+      for (const plan::Timing& timing : timings(operation)) {
+        measured[key].push_back({timing.bytes, timing.seconds});
+        const int passes = key == std::string_view("allreduce") ? 2 : 1;
+        sent.push_back({passes * timing.bytes * (ranks - 1) / ranks, timing.seconds});
+      }
+    const plan::Link fitted = plan::fit(sent);
+    return {{"latency_s", fitted.latency_s}, {"bandwidth", fitted.bandwidth}, {"measured", std::move(measured)}};
+  }
+
+  /// A file for `ostraka-plan --machine`, with all rows beside.
+  std::string json() const {
+    nlohmann::ordered_json result{{"benchmark", "collectives"},
+                                  {"version", 1},
+                                  {"ranks", ranks},
+                                  {"dtype", name(dtype)},
+                                  {"memory", on_one_node ? "node" : "messages"},
+                                  {"mpi", library}};
+    if (ranks > 1 && rows.front().bytes < rows.back().bytes)
+      result[on_one_node ? "node" : "network"] = link();
+    const auto copy = std::find_if(rows.rbegin(), rows.rend(), [](const Row& row) {
+      return row.name == std::string_view("allgather") && row.target; // where the limit is a copy of all bytes
+    });
+    if (copy != rows.rend())
+      result["memory_bandwidth"] = 2e6 * static_cast<double>(copy->bytes) / copy->rounds.median(limit);
+    for (const Row& row : rows)
+      result["rows"].push_back(row.json());
+    return result.dump(1);
+  }
+};
+
+std::string library_name() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
-  MPI_Get_library_version(library, &length);
-  std::printf("%d ranks, %s, %s, %.40s\n%-24s %11s %11s %11s", ranks, name(dtype),
-              on_one_node ? "node memory" : "messages", std::string(library, std::strcspn(library, ",\n")).c_str(),
-              "operation", "bytes", "MPI us", "ours us");
-  if (on_one_node)
-    std::printf(" %11s %7s", "limit us", "% limit");
-  else
-    std::printf(" %11s", "added us");
-  std::printf(" %7s %6s\n", "x MPI", "rounds");
+  MPI_Get_library_version(text, &length);
+  return {text, std::strcspn(text, ",\n")};
 }
 
-void run(DType dtype, std::int64_t smallest, std::int64_t largest) {
-  int rank = 0, ranks = 1, misses = 0;
+void run(DType dtype, std::int64_t smallest, std::int64_t largest, bool as_json) {
+  int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   Setting setting{MPI_COMM_NULL, nullptr, dtype, mpi_sum(dtype), 0};
   MPI_Comm_dup(MPI_COMM_WORLD, &setting.raw);
-  bool has_head = false;
+  Table table{ranks, dtype, false, library_name(), {}, as_json ? stderr : stdout};
   for (const Collective& collective : collectives_of(dtype)) {
     setting.mesh = mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks}); // each: memory of the one before goes back
-    const bool on_one_node = is_on_one_node(setting.mesh);
-    if (rank == 0 && !has_head)
-      print_head(dtype, ranks, on_one_node);
-    has_head = true;
+    table.on_one_node = is_on_one_node(setting.mesh);
+    if (rank == 0 && table.rows.empty())
+      table.print_head();
     for (std::int64_t bytes = smallest; bytes <= largest; bytes *= 4) {
       setting.count = bytes / size_of(dtype) / ranks / ranks * ranks * ranks;
-      const Row row = measure_row(collective, setting, on_one_node);
-      misses += row.misses() ? 1 : 0;
+      table.rows.push_back(measure_row(collective, setting, table.on_one_node));
       if (rank == 0)
-        row.print();
+        table.rows.back().print(table.to);
     }
   }
   setting.mesh = nullptr;
   MPI_Comm_free(&setting.raw);
   release(setting.sum);
   if (rank == 0)
-    std::printf("%d rows miss their target (messages: at most %.0f us + %.0f %% above MPI; node memory: issue 6)\n",
-                misses, least_miss_us, 100 * least_miss);
+    table.print_end();
+  if (rank == 0 && as_json)
+    std::puts(table.json().c_str());
 }
 
 std::optional<DType> type_named(const std::string& text) {
@@ -177,15 +256,19 @@ std::optional<DType> type_named(const std::string& text) {
 int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  const std::optional<DType> dtype = type_named(argc > 1 ? argv[1] : "f32");
-  const std::int64_t largest = argc > 2 ? std::strtoll(argv[2], nullptr, 10) : most_bytes;
-  const std::int64_t smallest = argc > 3 ? std::strtoll(argv[3], nullptr, 10) : least_bytes;
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool as_json = std::erase(arguments, "--json") > 0;
+  const auto bytes = [&](std::size_t which, std::int64_t otherwise) {
+    return arguments.size() > which ? std::strtoll(arguments[which].c_str(), nullptr, 10) : otherwise;
+  };
+  const std::optional<DType> dtype = type_named(arguments.empty() ? "f32" : arguments[0]);
+  const std::int64_t largest = bytes(1, most_bytes), smallest = bytes(2, least_bytes);
   const bool is_usable = dtype && smallest >= least_bytes && largest >= smallest && largest <= most_bytes;
   if (is_usable) {
     const runtime::Session session;
-    run(*dtype, smallest, largest);
+    run(*dtype, smallest, largest, as_json);
   } else {
-    std::fprintf(stderr, "usage: collectives [f32|f64|bf16] [LARGEST [SMALLEST]], bytes from %lld to %lld\n",
+    std::fprintf(stderr, "usage: collectives [--json] [f32|f64|bf16] [LARGEST [SMALLEST]], bytes from %lld to %lld\n",
                  static_cast<long long>(least_bytes), static_cast<long long>(most_bytes));
   }
   MPI_Finalize();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ZeRO-3 step that is nearly all communication: forward and backward through 8 layers of 2048 x 2048 f32 with one row
 // of input. Exposed is a step minus the same arithmetic without any communication, of the same round; the limit is a
-// reduce-scatter of all gradients between private buffers. Medians of interleaved rounds.
-// usage: step [NAME STEP_MS EXPOSED_MS] ..., steps of others that were measured at the same time (step.peers)
+// reduce-scatter of all gradients between private buffers. Medians of interleaved rounds. Foreseen is what the room
+// plan says, from the arithmetic of the same rounds and from what `collectives` measured right before. usage: step
+// [--machine FILE] ... [NAME STEP_MS EXPOSED_MS] ..., files of collectives --json, and steps of others that were
+// measured at the same time (step.peers)
 
 // ranks: 2
+// machine: f32 67108864 16384
 #include "support/limit.hpp"
 #include "support/node.hpp"
+#include "support/prediction.hpp"
 #include "support/steps.hpp"
 #include <ostraka/base/error.hpp>
 #include <ostraka/runtime/lifetime.hpp>
@@ -20,7 +24,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace ostraka;
@@ -29,11 +35,12 @@ using namespace ostraka::bench;
 namespace {
 
 constexpr int num_rounds = 9;
+constexpr double most_foreseen_error = 0.25; // issue 12
 constexpr double none = std::numeric_limits<double>::infinity();
 
 using Weights = std::vector<std::vector<float>>;
 
-enum Column { step, two_buffers, buffer_per_layer, limit };
+enum Column { step, two_buffers, buffer_per_layer, limit, forward, arithmetic };
 
 /// At most so many times the limit, exposed, and so long a gather of a layer (issue 6).
 struct Target {
@@ -46,7 +53,8 @@ struct Row {
   std::string name;
   Target target;
   Rounds rounds;
-  double gather_us = 0; ///< of a layer
+  double gather_us = 0;  ///< of a layer
+  double foreseen_s = 0; ///< a step, by the room plan; 0: not asked
 
   double exposed(Column base) const {
     return rounds.median([&](int i) { return rounds.us[step][i] - rounds.us[base][i]; }) / 1000;
@@ -59,12 +67,22 @@ struct Row {
            gather_us > target.gather_us;
   }
 
+  double foreseen_ratio() const { return 1e6 * foreseen_s / rounds.median(step); }
+  bool is_foreseen() const { return std::abs(foreseen_ratio() - 1) <= most_foreseen_error; }
+  Arithmetic arithmetic_s() const {
+    return {1e-6 * rounds.median(forward),
+            1e-6 * rounds.median([&](int i) { return rounds.us[arithmetic][i] - rounds.us[forward][i]; })};
+  }
+
   void print() const {
-    std::printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %7.2f %7.2f %9.1f %6d %6d%s%s\n", name.c_str(),
+    std::printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %7.2f %7.2f %9.1f %6d %6d", name.c_str(),
                 rounds.median(step) / 1000, rounds.median(two_buffers) / 1000, rounds.median(limit) / 1000,
                 exposed(two_buffers), exposed(buffer_per_layer), of_limit(two_buffers), of_limit(buffer_per_layer),
-                gather_us, rounds.size(), rounds.discarded, rounds.is_calm ? "" : "  disturbed",
-                misses() ? "  misses its target" : "");
+                gather_us, rounds.size(), rounds.discarded);
+    if (foreseen_s > 0)
+      std::printf(" %8.1f %7.2f", 1e3 * foreseen_s, foreseen_ratio());
+    std::printf("%s%s%s\n", rounds.is_calm ? "" : "  disturbed", misses() ? "  misses its target" : "",
+                foreseen_s > 0 && !is_foreseen() ? "  not foreseen" : "");
     std::fflush(stdout);
   }
 };
@@ -85,10 +103,12 @@ struct Bases {
     const bool is_half = kind.storage == DType::bf16;
     LonelyStep& two_buffers = kind.updates ? two_updating : is_half ? two_of_half : two;
     LonelyStep& each = kind.updates ? per_layer_updating : is_half ? per_layer_of_half : per_layer;
-    const std::vector<Operation> operations{taken, [&] { two_buffers(); }, [&] { each(); }, limit};
+    LonelyStep& pure = is_half ? two_of_half : two; // without updates
+    const std::vector<Operation> operations{taken, [&] { two_buffers(); },  [&] { each(); },
+                                            limit, [&] { pure.forward(); }, [&] { pure(); }};
     for (const Operation& operation : operations)
       operation(); // touches its memory
-    return {std::move(name), target, measure(operations, {1, 1, 1, 1}, num_rounds)};
+    return {std::move(name), target, measure(operations, std::vector<int>(operations.size(), 1), num_rounds)};
   }
 };
 
@@ -114,7 +134,7 @@ double gather_us_of(Step& taken) {
 
 /// The library on a back end, which is a mesh's to choose.
 Row measure_library(const char* backend, const std::string& name, const Target& target, const Weights& weights,
-                    const Kind& kind, Bases& bases) {
+                    const Kind& kind, Bases& bases, const std::optional<plan::Machine>& machine) {
   setenv("OSTRAKA_BACKEND", backend, 1);
   LibraryStep taken(weights, kind);
   const bool shares = is_on_one_node(taken.mesh());
@@ -125,6 +145,9 @@ Row measure_library(const char* backend, const std::string& name, const Target& 
   Row row = bases.compare(
       name + (shares ? ", node" : ", messages"), shares ? target : Target{}, [&] { taken(); }, kind);
   row.gather_us = gather_us_of(taken);
+  if (machine)
+    row.foreseen_s = foreseen_step(kind, shares ? plan::Backend::node : plan::Backend::mpi, taken.mesh()->size(),
+                                   row.arithmetic_s(), *machine);
   return row;
 }
 
@@ -204,16 +227,26 @@ void print_hooks() {
       us(0), us(1), us(2), us(3));
 }
 
+/// Takes "--machine FILE" from the front of `arguments` as often as it is there.
+std::optional<plan::Machine> take_machine(int& count, char**& arguments) {
+  std::vector<std::string> files;
+  for (; count >= 2 && std::string_view(arguments[0]) == "--machine"; count -= 2, arguments += 2)
+    files.push_back(arguments[1]);
+  return files.empty() ? std::nullopt : std::optional(read_machine(files));
+}
+
 void run(int count, char** arguments) {
+  const std::optional<plan::Machine> machine = take_machine(count, arguments);
   int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   expect(layer_elements % ranks == 0, Status::INVALID_ARGUMENT, "step: ", ranks, " ranks do not divide a layer");
   if (rank == 0)
     std::printf("%d ranks, %d layers of %lld x %lld f32; ms; exposed against arithmetic with two gradient buffers and "
-                "with one per layer\n%-34s %8s %8s %8s %8s %8s %7s %7s %9s %6s %6s\n",
+                "with one per layer; foreseen by plan\n%-34s %8s %8s %8s %8s %8s %7s %7s %9s %6s %6s %8s %7s\n",
                 ranks, num_layers, static_cast<long long>(dim), static_cast<long long>(dim), "step", "step", "alone 2",
-                "limit", "exp. 2", "exp. L", "x lim 2", "x lim L", "gather us", "rounds", "thrown");
+                "limit", "exp. 2", "exp. L", "x lim 2", "x lim L", "gather us", "rounds", "thrown", "foreseen",
+                "x step");
   Weights weights;
   for (int layer = 0; layer < num_layers; ++layer)
     weights.push_back(make_weight(layer));
@@ -228,12 +261,12 @@ void run(int count, char** arguments) {
       row.print();
     return row;
   };
-  print(measure_library("node", "f32, ring of 2", plain, weights, {DType::f32, false, false, false}, bases));
-  const Row ours = print(measure_library("node", "f32", plain, weights, {}, bases));
-  print(measure_library("node", "f32, AdamW", half, weights, {DType::f32, true}, bases));
-  print(measure_library("node", "the same, fused", fused, weights, {DType::f32, true, true}, bases));
-  print(measure_library("node", "bf16 weights, f32 main", half, weights, {DType::bf16, false}, bases));
-  const Row messages = print(measure_library("mpi", "f32", {}, weights, {}, bases));
+  print(measure_library("node", "f32, ring of 2", plain, weights, {DType::f32, false, false, false}, bases, machine));
+  const Row ours = print(measure_library("node", "f32", plain, weights, {}, bases, machine));
+  print(measure_library("node", "f32, AdamW", half, weights, {DType::f32, true}, bases, machine));
+  print(measure_library("node", "the same, fused", fused, weights, {DType::f32, true, true}, bases, machine));
+  print(measure_library("node", "bf16 weights, f32 main", half, weights, {DType::bf16, false}, bases, machine));
+  const Row messages = print(measure_library("mpi", "f32", {}, weights, {}, bases, machine));
   const Row stock = print(measure_stock(weights, bases));
   if (rank != 0)
     return;

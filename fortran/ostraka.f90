@@ -17,6 +17,7 @@ module ostraka
   use ostraka_layout, only: ostraka_layout_t, ostraka_plan_owners
   use ostraka_mesh, only: ostraka_mesh_create, ostraka_mesh_t, ostraka_partial, ostraka_replicate, ostraka_shard
   use ostraka_optim, only: ostraka_optimizer_t
+  use ostraka_plan, only: ostraka_cheapest_plan, ostraka_plan_t
   use ostraka_runtime, only: ostraka_bf16_to_real32, ostraka_finalize, ostraka_initialize, ostraka_is_initialized, &
     ostraka_real32_to_bf16, ostraka_version_string
   use ostraka_support, only: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
@@ -34,6 +35,8 @@ module ostraka
     OSTRAKA_TENSOR_ATOMIC, OSTRAKA_TIME_OUT, OSTRAKA_TYPE_MISMATCH, OSTRAKA_U8, OSTRAKA_USER_FAILURE, OSTRAKA_ZERO_3, &
     OSTRAKA_ARRANGEMENT_LAYER_WISE, OSTRAKA_ARRANGEMENT_PACKED, OSTRAKA_SCALING_MEAN, OSTRAKA_SCALING_PRE_SCALE, &
     OSTRAKA_SCALING_SUM, OSTRAKA_USES_AUTO, &
+    OSTRAKA_BACKEND_MPI, OSTRAKA_BACKEND_NCCL, OSTRAKA_BACKEND_NODE, ostraka_plan_bytes_t, ostraka_plan_summary_t, &
+    ostraka_plan_traffic_t, OSTRAKA_UPDATE_ADAMW, OSTRAKA_UPDATE_NONE, OSTRAKA_UPDATE_SGD, OSTRAKA_UPDATE_SGD_MOMENTUM, &
     OSTRAKA_HFSDP, OSTRAKA_HSDP, OSTRAKA_ZERO_1, OSTRAKA_ZERO_1_ZERO_2, OSTRAKA_ZERO_2
   implicit none
   public

@@ -27,16 +27,20 @@ module ostraka_buffer
     procedure, public :: distribute
     procedure, private :: from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, from_local_i8
     procedure, private :: from_local_c64, from_local_c32
+    procedure, private :: from_local_ptr
     !! Wraps a contiguous array with the attribute target, which has the exact size of the local range and outlives
     !! every handle on it; no copy. Padding that is not zero is refused, or cleared with clear_padding=.true.
+    !! `(mesh, placements, layout, dtype, address, count)`: memory at a type(c_ptr), on the mesh's device.
     generic, public :: from_local => from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, &
-      from_local_i8, from_local_c64, from_local_c32
+      from_local_i8, from_local_c64, from_local_c32, from_local_ptr
     procedure, private :: copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, copy_from_i8
     procedure, private :: copy_from_c64, copy_from_c32
+    procedure, private :: copy_from_ptr
     !! Copies this rank's part of the whole tensor `index`: a contiguous array of its shape, or a list of its elements.
     !! A complex array is for a tensor of pairs, whose first extent is 2.
+    !! `(index, address, count)`: from `count` elements of the buffer's type at a type(c_ptr).
     generic, public :: copy_from => copy_from_r64, copy_from_r32, copy_from_i64, copy_from_i32, copy_from_i16, &
-      copy_from_i8, copy_from_c64, copy_from_c32
+      copy_from_i8, copy_from_c64, copy_from_c32, copy_from_ptr
     procedure, public :: view
     procedure, public :: cast
     procedure, public :: allgather
@@ -45,29 +49,32 @@ module ostraka_buffer
     procedure, public :: redistribute
     procedure, public :: redistribute_into
     procedure, public :: set_name
-    procedure, private :: local_address, range_address
     procedure, private :: local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32
+    procedure, private :: local_ptr
     !! The local range, and the number of elements before it in the layout. A complex pointer is for a buffer of tensors
     !! of pairs; then both are numbers of complex elements.
-    !! With a type(c_ptr): the address and the number of elements, of any type; that of the GPU on a mesh of GPUs.
+    !! `(address, count)`: as type(c_ptr), of any type; that of the GPU on a mesh of GPUs.
     generic, public :: local => local_r64, local_r32, local_i64, local_i32, local_i16, local_i8, local_c64, local_c32, &
-      local_address
+      local_ptr
     procedure, private :: range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, range_c32
+    procedure, private :: range_ptr
     !! This rank's elements of tensor `index`, and the number of elements before them in the tensor. Always works, but
     !! for a complex pointer: that is for a tensor of pairs, none of which is cut.
-    !! With a type(c_ptr): the address and the number of elements, of any type; that of the GPU on a mesh of GPUs.
+    !! `(index, address, count)`: as type(c_ptr), of any type; that of the GPU on a mesh of GPUs.
     generic, public :: tensor_range => range_r64, range_r32, range_i64, range_i32, range_i16, range_i8, range_c64, &
-      range_c32, range_address
+      range_c32, range_ptr
     procedure, private :: view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4
     procedure, private :: view_r32_0, view_r32_1, view_r32_2, view_r32_3, view_r32_4
     procedure, private :: view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4
     procedure, private :: view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4
+    procedure, private :: view_ptr
     !! This rank's part of tensor `index` in its own shape, cut along the last index; `first_row` is the index in the
     !! whole tensor (from 1) of the part's first. An error where the cut goes through such a slice. A scalar of another
     !! rank gives a null pointer. A complex pointer is for a tensor of pairs and has one dimension less.
+    !! `(index, address, num_rows)`: as type(c_ptr), of any type and number of dimensions.
     generic, public :: tensor_view => view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4, view_r32_0, &
       view_r32_1, view_r32_2, view_r32_3, view_r32_4, view_c64_0, view_c64_1, view_c64_2, view_c64_3, view_c64_4, &
-      view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4
+      view_c32_0, view_c32_1, view_c32_2, view_c32_3, view_c32_4, view_ptr
     procedure, public :: layout => buffer_layout
     procedure, public :: num_tensors
     procedure, public :: tensor_shape
@@ -82,42 +89,8 @@ contains
 
   include 'ostraka_buffer_redistribution.inc'
   include 'ostraka_buffer_arrays.inc'
+  include 'ostraka_buffer_pointers.inc'
   include 'ostraka_buffer_complex.inc'
-
-  subroutine local_address(self, address, count, begin, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    type(c_ptr), intent(out) :: address
-    integer(int64), intent(out) :: count
-    integer(int64), intent(out), optional :: begin
-    integer(int32), intent(out), optional :: ierr
-    integer(int64) :: c_begin
-    integer(int32) :: status
-
-    address = c_null_ptr
-    count = 0
-    c_begin = 0
-    status = c_buffer_local(self%handle, address, count, c_begin)
-    if (present(begin)) begin = c_begin
-    call conclude('buffer%local', status, ierr)
-  end subroutine
-
-  subroutine range_address(self, index, address, count, offset, ierr)
-    class(ostraka_buffer_t), intent(in) :: self
-    integer(int32), intent(in) :: index
-    type(c_ptr), intent(out) :: address
-    integer(int64), intent(out) :: count
-    integer(int64), intent(out), optional :: offset
-    integer(int32), intent(out), optional :: ierr
-    integer(int64) :: c_offset
-    integer(int32) :: status
-
-    address = c_null_ptr
-    count = 0
-    c_offset = 0
-    status = c_buffer_tensor_range(self%handle, to_c_index(index), address, count, c_offset)
-    if (present(offset)) offset = c_offset
-    call conclude('buffer%tensor_range', status, ierr)
-  end subroutine
 
   !! Allocates the local range, zero-filled, for a layout, whose number of segments is a multiple of the shards.
   !! Overwrites the handle.

@@ -35,27 +35,33 @@ module ostraka_ddp
     generic, public :: add_parameter => add_parameter_int32, add_parameter_int64
     procedure, public :: finalize => ddp_finalize
     procedure, private :: set_parameter_r64, set_parameter_r32
+    procedure, private :: set_parameter_ptr
     !! Copies the whole weight: a contiguous real32 or real64 array of the parameter's shape, or a list of its elements.
     !! Local; every rank passes the same values, or broadcast_params follows.
-    generic, public :: set_parameter => set_parameter_r64, set_parameter_r32
+    !! `(name, dtype, address, count)`: the same from `count` elements at a type(c_ptr).
+    generic, public :: set_parameter => set_parameter_r64, set_parameter_r32, set_parameter_ptr
     procedure, public :: broadcast_params
     procedure, public :: parameter_shape
     procedure, private :: parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, parameter_r64_4
     procedure, private :: parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
     procedure, private :: parameter_i16_0, parameter_i16_1, parameter_i16_2, parameter_i16_3, parameter_i16_4
+    procedure, private :: parameter_ptr
     !! The whole weight in its Fortran shape and storage type (bf16: integer(int16)), in the same memory until destroy.
     !! A caller that updates weights itself, without a sharded optimizer, writes to it. Local.
+    !! `(name, dtype, address, count)`: its address as type(c_ptr) and its number of elements.
     generic, public :: parameter => parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, &
       parameter_r64_4, parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4, &
-      parameter_i16_0, parameter_i16_1, parameter_i16_2, parameter_i16_3, parameter_i16_4
+      parameter_i16_0, parameter_i16_1, parameter_i16_2, parameter_i16_3, parameter_i16_4, parameter_ptr
     procedure, private :: gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4
     procedure, private :: gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
     procedure, private :: gradient_i16_0, gradient_i16_1, gradient_i16_2, gradient_i16_3, gradient_i16_4
+    procedure, private :: gradient_ptr
     !! Where to write the whole gradient g = beta*g + contribution: with beta = 0 the memory is undefined, with beta = 1
     !! it holds earlier contributions. Without `beta` it is zero where it was undefined: add to it. Local.
+    !! `(name, dtype, address, count, beta)`: as type(c_ptr); `beta` is a real64.
     generic, public :: gradient => gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4, &
       gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4, gradient_i16_0, &
-      gradient_i16_1, gradient_i16_2, gradient_i16_3, gradient_i16_4
+      gradient_i16_1, gradient_i16_2, gradient_i16_3, gradient_i16_4, gradient_ptr
     procedure, public :: gradient_dtype
     procedure, public :: gradient_ready
     procedure, public :: set_uses
@@ -68,9 +74,11 @@ module ostraka_ddp
     procedure, public :: zero_grad_buffer
     procedure, public :: scale_gradients
     procedure, private :: main_gradient_r64, main_gradient_r32
+    procedure, private :: main_gradient_ptr
     !! This rank's elements of the reduced gradient (all of it, or with a sharded optimizer a part) and the number of
     !! elements before them in the tensor, until zero_grad_buffer. The pointer has the kind of the main type. Local.
-    generic, public :: main_gradient => main_gradient_r64, main_gradient_r32
+    !! `(name, dtype, address, count, offset)`: as type(c_ptr).
+    generic, public :: main_gradient => main_gradient_r64, main_gradient_r32, main_gradient_ptr
     procedure, public :: offload_grad_buffers
     procedure, public :: restore_grad_buffers
     procedure, public :: start_param_sync
@@ -87,6 +95,7 @@ module ostraka_ddp
 contains
 
   include 'ostraka_ddp_arrays.inc'
+  include 'ostraka_ddp_pointers.inc'
   include 'ostraka_ddp_steps.inc'
 
   !! Creates one with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults: `expert_mesh`

@@ -27,15 +27,21 @@ module ostraka_flat_buffer
     procedure, private :: view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4
     procedure, private :: view_r32_0, view_r32_1, view_r32_2, view_r32_3, view_r32_4
     procedure, private :: view_i16_0, view_i16_1, view_i16_2, view_i16_3, view_i16_4
+    procedure, private :: view_ptr
     !! The whole tensor `index` in its own shape: real64, real32, or the bits of a 16-bit type.
+    !! `(index, address, count)`: as type(c_ptr), of any type and number of dimensions.
     generic, public :: view => view_r64_0, view_r64_1, view_r64_2, view_r64_3, view_r64_4, view_r32_0, view_r32_1, &
-      view_r32_2, view_r32_3, view_r32_4, view_i16_0, view_i16_1, view_i16_2, view_i16_3, view_i16_4
+      view_r32_2, view_r32_3, view_r32_4, view_i16_0, view_i16_1, view_i16_2, view_i16_3, view_i16_4, view_ptr
     procedure, private :: shard_r64, shard_r32, shard_i64, shard_i32, shard_i16, shard_i8
+    procedure, private :: shard_ptr
     !! This rank's shard: an equal part of the buffer for each rank of the axis.
-    generic, public :: local_shard => shard_r64, shard_r32, shard_i64, shard_i32, shard_i16, shard_i8
+    !! `(address, count)`: as type(c_ptr), of any type.
+    generic, public :: local_shard => shard_r64, shard_r32, shard_i64, shard_i32, shard_i16, shard_i8, shard_ptr
     procedure, private :: data_r64, data_r32, data_i64, data_i32, data_i16, data_i8
+    procedure, private :: data_ptr
     !! The whole buffer, padding included.
-    generic, public :: data => data_r64, data_r32, data_i64, data_i32, data_i16, data_i8
+    !! `(address, count)`: as type(c_ptr), of any type.
+    generic, public :: data => data_r64, data_r32, data_i64, data_i32, data_i16, data_i8, data_ptr
     procedure, public :: reduce_scatter
     procedure, public :: all_gather
     procedure, public :: destroy
@@ -44,6 +50,7 @@ module ostraka_flat_buffer
 contains
 
   include 'ostraka_flat_buffer_arrays.inc'
+  include 'ostraka_flat_buffer_pointers.inc'
 
   !! Packs tensors of these shapes, zero-filled, for the ranks along `axis` of the mesh; equal on all of them. Default
   !! type: OSTRAKA_BF16. Local. Overwrites the handle.

@@ -5,9 +5,10 @@ module ostraka_fsdp
     c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use ostraka_arrays
-  use ostraka_c, only: c_last_error
+  use ostraka_c, only: c_last_error, c_mesh_dims
   use ostraka_c_fsdp
-  use ostraka_mesh, only: check_placements_of, mesh_handle, ostraka_mesh_t
+  use ostraka_fsdp_config, only: make_fsdp_config
+  use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
   use ostraka_support, only: conclude, from_c_string, to_c_string, type_text
   use ostraka_types
@@ -51,10 +52,12 @@ module ostraka_fsdp
     procedure, public :: set_gradient_divisor
     procedure, public :: build
     procedure, private :: set_parameter_r64, set_parameter_r32
+    procedure, private :: set_parameter_ptr
     !! Copies this rank's part of the whole weight: a contiguous real32 or real64 array of the parameter's shape, or a
     !! list of its elements; every rank passes the same values. Local before finalize; later all ranks call it in the
     !! same order, and it may wait until the others have let the weights go.
-    generic, public :: set_parameter => set_parameter_r64, set_parameter_r32
+    !! `(name, dtype, address, count)`: the same from `count` elements at a type(c_ptr).
+    generic, public :: set_parameter => set_parameter_r64, set_parameter_r32, set_parameter_ptr
     procedure, private :: set_from_root_r64, set_from_root_r32
     !! The same from the array of rank `root` of the mesh (from 0); the others pass an array of the same size and kind.
     !! Collective.
@@ -71,20 +74,27 @@ module ostraka_fsdp
     procedure, public :: reshard
     procedure, private :: parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, parameter_r64_4
     procedure, private :: parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
+    procedure, private :: parameter_ptr
     !! The whole weight in its Fortran shape, read-only, between pre_* and the matching post_*. Local.
+    !! `(name, dtype, address, count)`: its address as type(c_ptr) and its number of elements.
     generic, public :: parameter => parameter_r64_0, parameter_r64_1, parameter_r64_2, parameter_r64_3, &
-      parameter_r64_4, parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4
+      parameter_r64_4, parameter_r32_0, parameter_r32_1, parameter_r32_2, parameter_r32_3, parameter_r32_4, &
+      parameter_ptr
     procedure, private :: gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4
     procedure, private :: gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
+    procedure, private :: gradient_ptr
     !! Where to write the whole gradient g = beta*g + contribution, between pre_backward and post_backward: with
     !! beta = 0 the memory is undefined, with beta = 1 it holds earlier contributions. Local.
+    !! `(name, dtype, address, count, beta)`: as type(c_ptr); `beta` is a real64.
     generic, public :: gradient => gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4, &
-      gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4
+      gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4, gradient_ptr
     procedure, private :: main_gradient_r64, main_gradient_r32
+    procedure, private :: main_gradient_ptr
     !! This rank's elements of the reduced gradient (all with no_shard, unless ranks share memory) and the number of
     !! elements before them in the tensor, until the next pre_backward or zero_grad. The pointer has the kind of the
     !! main type. Local.
-    generic, public :: main_gradient => main_gradient_r64, main_gradient_r32
+    !! `(name, dtype, address, count, offset)`: as type(c_ptr).
+    generic, public :: main_gradient => main_gradient_r64, main_gradient_r32, main_gradient_ptr
     procedure, public :: parameter_shape
   end type
 
@@ -112,6 +122,7 @@ module ostraka_fsdp
 contains
 
   include 'ostraka_fsdp_arrays.inc'
+  include 'ostraka_fsdp_pointers.inc'
   include 'ostraka_fsdp_schedule.inc'
 
   !! Creates a context with communicators of its own. Collective over the mesh. Overwrites the handle. Defaults:
@@ -140,39 +151,16 @@ contains
       gradient_placements(:), optimizer_placements(:)
     integer(int32), intent(out), optional :: ierr
     type(c_fsdp_config_t) :: config
-    integer(int32) :: status
+    integer(int32) :: dims, status
     character(:), allocatable :: text
 
-    text = ''
-    status = c_fsdp_config_init_versioned(config, int(c_sizeof(config), int64), OSTRAKA_FSDP_CONFIG_VERSION)
-    if (status == OSTRAKA_OK) then
-      if (present(recipe)) config%recipe = recipe
-      if (present(reduction)) config%reduction = reduction
-      if (present(gradient_slots)) config%gradient_slots = gradient_slots
-      if (present(broadcast)) config%broadcast = merge(1_int32, 0_int32, broadcast)
-      if (present(main_dtype)) config%main_dtype = main_dtype
-      if (present(compute_dtype)) config%compute_dtype = compute_dtype
-      if (present(reduction_dtype)) config%reduction_dtype = reduction_dtype
-      if (present(prefetch)) config%prefetch = prefetch
-      if (present(gradient_slot_bytes)) config%gradient_slot_bytes = gradient_slot_bytes
-      if (present(unified_stream)) config%unified_stream = merge(1_int32, 0_int32, unified_stream)
-      if (present(parameter_placements)) call take(parameter_placements, config%parameter_placements)
-      if (present(gradient_placements)) call take(gradient_placements, config%gradient_placements)
-      if (present(optimizer_placements)) call take(optimizer_placements, config%optimizer_placements)
-    end if
+    dims = 0
+    status = c_mesh_dims(mesh_handle(mesh), dims)
+    call make_fsdp_config(config, dims, status, text, recipe, reduction, gradient_slots, broadcast, main_dtype, &
+      compute_dtype, reduction_dtype, parameter_placements, gradient_placements, optimizer_placements, prefetch, &
+      unified_stream, gradient_slot_bytes)
     if (status == OSTRAKA_OK) status = c_fsdp_context_create(mesh_handle(mesh), config, self%handle)
     call conclude('context%create', status, ierr, text)
-
-  contains
-
-    subroutine take(placements, address)
-      type(ostraka_placement_t), intent(in), target, contiguous :: placements(:)
-      type(c_ptr), intent(inout) :: address
-
-      if (status /= OSTRAKA_OK) return
-      call check_placements_of(mesh, placements, status, text)
-      address = c_loc(placements)
-    end subroutine
   end subroutine
 
   !! Destroys the context and its modules and nulls the handle; the modules' handles are dead. Collective.

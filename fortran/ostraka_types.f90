@@ -94,6 +94,17 @@ module ostraka_types
   !! A ddp counts contributions in one backward pass and expects as many in those that follow.
   integer(int32), parameter :: OSTRAKA_USES_AUTO = -1
 
+  !! What carries collectives: MPI, memory that the ranks of a node share (and MPI between nodes), NCCL between GPUs.
+  integer(int32), parameter :: OSTRAKA_BACKEND_MPI = 0
+  integer(int32), parameter :: OSTRAKA_BACKEND_NODE = 1
+  integer(int32), parameter :: OSTRAKA_BACKEND_NCCL = 2
+
+  !! What a plan's weights are updated by.
+  integer(int32), parameter :: OSTRAKA_UPDATE_NONE = 0
+  integer(int32), parameter :: OSTRAKA_UPDATE_SGD = 1
+  integer(int32), parameter :: OSTRAKA_UPDATE_SGD_MOMENTUM = 2
+  integer(int32), parameter :: OSTRAKA_UPDATE_ADAMW = 3
+
   !! Norms of gradients: sum |g|, sqrt(sum g**2), max |g|.
   integer(int32), parameter :: OSTRAKA_NORM_L1 = 1
   integer(int32), parameter :: OSTRAKA_NORM_L2 = 2
@@ -119,6 +130,10 @@ module ostraka_types
   integer(int32), parameter :: OSTRAKA_GROUP_OPTIONS_VERSION = 1
   integer(int32), parameter :: OSTRAKA_SAVE_OPTIONS_VERSION = 1
   integer(int32), parameter :: OSTRAKA_LOAD_OPTIONS_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_PLAN_CONFIG_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_PLAN_BYTES_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_PLAN_TRAFFIC_VERSION = 1
+  integer(int32), parameter :: OSTRAKA_PLAN_SUMMARY_VERSION = 1
 
   !! C hands out shapes of at most this many dimensions.
   integer, parameter :: MAX_DIMS = 8
@@ -239,5 +254,80 @@ module ostraka_types
     integer(c_int32_t) :: num_patterns
     integer(c_int32_t) :: reserved
     type(c_ptr) :: patterns
+  end type
+
+  type, bind(c) :: c_plan_config_t
+    integer(c_int64_t) :: struct_size
+    integer(c_int32_t) :: version
+    integer(c_int32_t) :: backend
+    integer(c_int32_t) :: ranks_per_node
+    integer(c_int32_t) :: micro_batches
+    integer(c_int32_t) :: optimizer
+    integer(c_int32_t) :: fuse_with_reduction
+    integer(c_int32_t) :: rank
+    integer(c_int32_t) :: reserved
+    integer(c_int64_t) :: cache_bytes
+    real(c_double) :: network_latency_s
+    real(c_double) :: network_bandwidth
+    real(c_double) :: node_latency_s
+    real(c_double) :: node_bandwidth
+    real(c_double) :: memory_bandwidth
+  end type
+
+  !! Bytes of a plan by purpose, of a rank or of all ranks of a node; what ranks share counts once for a node, and in its
+  !! own part for a rank. At rest: model weights, main weights of another type or place, main gradients, addends (reduced
+  !! contributions on their way into main gradients), moments; at most: gradient slots, gathered weights, scratch, these
+  !! together; of all this, in /dev/shm; sum at rest, and with the transient peak.
+  type, bind(c) :: ostraka_plan_bytes_t
+    integer(c_int64_t) :: struct_size = 0
+    integer(c_int32_t) :: version = 0
+    integer(c_int32_t) :: reserved = 0
+    integer(c_int64_t) :: model_weights = 0
+    integer(c_int64_t) :: main_weights = 0
+    integer(c_int64_t) :: main_gradients = 0
+    integer(c_int64_t) :: addends = 0
+    integer(c_int64_t) :: moments = 0
+    integer(c_int64_t) :: slots_peak = 0
+    integer(c_int64_t) :: gathered_peak = 0
+    integer(c_int64_t) :: scratch_peak = 0
+    integer(c_int64_t) :: transient_peak = 0
+    integer(c_int64_t) :: shared_memory = 0
+    integer(c_int64_t) :: total = 0
+    integer(c_int64_t) :: peak = 0
+  end type
+
+  !! Collectives of one axis in one step of a plan, of a rank; `size`: ranks of the axis. Bytes that leave and reach the
+  !! rank (what ranks read in each other's memory does not), and of the wholes that were gathered or reduced.
+  type, bind(c) :: ostraka_plan_traffic_t
+    integer(c_int64_t) :: struct_size = 0
+    integer(c_int32_t) :: version = 0
+    integer(c_int32_t) :: size = 0
+    integer(c_int64_t) :: allgathers = 0
+    integer(c_int64_t) :: reduce_scatters = 0
+    integer(c_int64_t) :: allreduces = 0
+    integer(c_int64_t) :: agreements = 0
+    integer(c_int64_t) :: sent = 0
+    integer(c_int64_t) :: received = 0
+    integer(c_int64_t) :: moved = 0
+  end type
+
+  !! Of a plan: recipe, the rank that is reported (from 0), its node and the ranks there; slots of the ring, bounds
+  !! applied; elements of all parameters, and what layouts add; bytes of the rank at rest per parameter, and the same from
+  !! types and numbers of parts alone; seconds of a step, of these in modules, and the rest that no arithmetic hides.
+  type, bind(c) :: ostraka_plan_summary_t
+    integer(c_int64_t) :: struct_size = 0
+    integer(c_int32_t) :: version = 0
+    integer(c_int32_t) :: recipe = 0
+    integer(c_int32_t) :: rank = 0
+    integer(c_int32_t) :: node = 0
+    integer(c_int32_t) :: node_ranks = 0
+    integer(c_int32_t) :: gradient_slots = 0
+    integer(c_int64_t) :: num_elements = 0
+    integer(c_int64_t) :: padding_elements = 0
+    real(c_double) :: bytes_per_parameter = 0
+    real(c_double) :: formula_bytes_per_parameter = 0
+    real(c_double) :: step_s = 0
+    real(c_double) :: arithmetic_s = 0
+    real(c_double) :: exposed_s = 0
   end type
 end module

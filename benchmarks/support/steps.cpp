@@ -16,9 +16,21 @@ LonelyStep::LonelyStep(const std::vector<std::vector<float>>& weights, int buffe
 }
 
 template <class T>
-void LonelyStep::pass(const std::vector<std::vector<T>>& weights) {
+void LonelyStep::forward_through(const std::vector<std::vector<T>>& weights) {
   for (int layer = 0; layer < num_layers; ++layer)
     network_.forward(layer, weights[static_cast<std::size_t>(layer)].data());
+}
+
+void LonelyStep::forward() {
+  if (half_weights_.empty())
+    forward_through(weights_);
+  else
+    forward_through(half_weights_);
+}
+
+template <class T>
+void LonelyStep::pass(const std::vector<std::vector<T>>& weights) {
+  forward_through(weights);
   for (int layer = num_layers - 1; layer >= 0; --layer)
     network_.backward(layer, weights[static_cast<std::size_t>(layer)].data(), gradient(layer));
 }

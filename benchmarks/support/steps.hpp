@@ -27,9 +27,13 @@ public:
   /// `buffers` whole gradients, used in turn; updates on the part of one of `ranks` ranks.
   LonelyStep(const std::vector<std::vector<float>>& weights, int buffers, const Kind& kind, int ranks);
   void operator()();
+  /// The first half of it.
+  void forward();
   float* gradient(int layer) { return gradients_[static_cast<std::size_t>(layer) % gradients_.size()].data(); }
 
 private:
+  template <class T>
+  void forward_through(const std::vector<std::vector<T>>& weights);
   template <class T>
   void pass(const std::vector<std::vector<T>>& weights);
 

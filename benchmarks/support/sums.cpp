@@ -10,13 +10,13 @@ namespace ostraka::bench {
 namespace {
 
 OSTRAKA_WIDEST void sum_f64(double* out, const double* a, const double* b, std::int64_t count) {
-#pragma GCC ivdep
+  OSTRAKA_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i)
     out[i] = a[i] + b[i];
 }
 
 OSTRAKA_WIDEST void sum_f32(float* out, const float* a, const float* b, std::int64_t count) {
-#pragma GCC ivdep
+  OSTRAKA_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i)
     out[i] = a[i] + b[i];
 }
@@ -31,7 +31,7 @@ inline std::uint32_t rounded(float value) {
 }
 
 OSTRAKA_WIDEST void sum_bf16(std::uint32_t* out, const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs) {
-#pragma GCC ivdep
+  OSTRAKA_INDEPENDENT
   for (std::int64_t i = 0; i < pairs; ++i)
     out[i] = (rounded(low(a[i]) + low(b[i])) >> 16) | (rounded(high(a[i]) + high(b[i])) & 0xffff0000u);
 }

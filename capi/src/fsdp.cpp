@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "fsdp_structs.hpp"
 #include "objects.hpp"
 #include <ostraka/fsdp.h>
 
@@ -7,71 +8,6 @@ using namespace ostraka::capi;
 using ostraka::fsdp::FsdpModule;
 
 namespace {
-
-const ostraka_fsdp_config_t default_config{sizeof(ostraka_fsdp_config_t),
-                                           OSTRAKA_FSDP_CONFIG_VERSION,
-                                           OSTRAKA_ZERO_3,
-                                           OSTRAKA_MEAN,
-                                           2,
-                                           0,
-                                           -1,
-                                           -1,
-                                           0,
-                                           nullptr,
-                                           nullptr,
-                                           nullptr,
-                                           -1,
-                                           0,
-                                           -1,
-                                           -1};
-
-constexpr Versions config_versions{"fsdp config", OSTRAKA_FSDP_CONFIG_VERSION, 32};
-
-std::optional<std::int64_t> to_budget(std::int64_t amount) {
-  return amount == -1 ? std::nullopt : std::optional(amount);
-}
-
-std::optional<fsdp::RecipePlacements> to_recipe_placements(const ostraka_fsdp_config_t& config, int dims) {
-  const bool any = config.parameter_placements != nullptr || config.gradient_placements != nullptr ||
-                   config.optimizer_placements != nullptr;
-  if (!any)
-    return std::nullopt;
-  for (const auto& [list, name] : {std::pair{config.parameter_placements, "parameter_placements"},
-                                   {config.gradient_placements, "gradient_placements"},
-                                   {config.optimizer_placements, "optimizer_placements"}})
-    expect(list != nullptr, Status::INVALID_ARGUMENT, "'", name, "' is null; expected all three lists, or none");
-  return fsdp::RecipePlacements{to_placements(config.parameter_placements, dims),
-                                to_placements(config.gradient_placements, dims),
-                                to_placements(config.optimizer_placements, dims)};
-}
-
-fsdp::ContextConfig to_config(const ostraka_fsdp_config_t& config, int dims) {
-  fsdp::ContextConfig result;
-  result.recipe = static_cast<fsdp::Recipe>(config.recipe);
-  result.reduction = static_cast<layout::ReduceOp>(config.reduction);
-  result.gradient_slots = config.gradient_slots;
-  result.gradient_slot_bytes = to_budget(config.gradient_slot_bytes);
-  result.broadcast = config.broadcast != 0;
-  result.placements = to_recipe_placements(config, dims);
-  result.main_dtype = to_choice(config.main_dtype);
-  result.compute_dtype = to_choice(config.compute_dtype);
-  result.reduction_dtype = to_choice(config.reduction_dtype);
-  result.prefetch = to_budget(config.prefetch);
-  result.unified_stream = config.unified_stream != 0;
-  return result;
-}
-
-ostraka_memory_report_t to_report(const fsdp::MemoryReport& found) {
-  ostraka_memory_report_t values{};
-  values.parameters = found.parameters;
-  values.gradients = found.gradients;
-  values.optimizer_state = found.optimizer_state;
-  values.transient = found.transient;
-  values.transient_peak = found.transient_peak;
-  values.num_elements = found.num_elements;
-  values.reserved_bytes = found.reserved;
-  return values;
-}
 
 FsdpModule& module_of(ostraka_fsdp_module_t handle) { return *get(handle)->module; }
 
@@ -98,7 +34,7 @@ extern "C" {
 
 ostraka_status_t ostraka_fsdp_config_init_versioned(ostraka_fsdp_config_t* config, int64_t struct_size,
                                                     int32_t version) {
-  return wall(__func__, [&] { write(config, default_config, struct_size, version, config_versions); });
+  return wall(__func__, [&] { write(config, default_fsdp_config, struct_size, version, fsdp_config_versions); });
 }
 
 ostraka_status_t ostraka_fsdp_context_create(ostraka_mesh_t mesh, const ostraka_fsdp_config_t* config,
@@ -106,7 +42,7 @@ ostraka_status_t ostraka_fsdp_context_create(ostraka_mesh_t mesh, const ostraka_
   return wall(__func__, [&] {
     ostraka_fsdp_context_t& result = output(context, "context");
     const buffer::MeshPtr& on = get(mesh)->mesh;
-    const fsdp::ContextConfig asked = to_config(read(config, default_config, config_versions), on->dims());
+    const fsdp::ContextConfig asked = to_config(config, on->dims());
     result = make_handle<ostraka_fsdp_context_t>(
         std::make_shared<ContextObject>(ContextObject{fsdp::FsdpContext::create(on, asked), {}}));
   });

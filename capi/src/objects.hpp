@@ -13,6 +13,8 @@
 #include <ostraka/fsdp.h>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/optim/optimizer.hpp>
+#include <ostraka/plan/report.hpp>
+#include <ostraka/plan/request.hpp>
 #include <ostraka/types.h>
 
 #include <algorithm>
@@ -63,6 +65,11 @@ struct AsyncSaveObject {
 struct ChunksObject {
   std::map<std::string, checkpoint::Chunk> chunks;
 };
+struct PlanObject {
+  plan::Request request;
+  std::optional<plan::Report> report; ///< of the request, once it is computed
+  std::string refused;                ///< why the recipe cannot be, else empty
+};
 
 // clang-format off
 template <> struct Behind<ostraka_mesh_t> { using type = MeshObject; static constexpr auto name = "mesh"; };
@@ -76,6 +83,7 @@ template <> struct Behind<ostraka_optimizer_t> { using type = OptimizerObject; s
 template <> struct Behind<ostraka_extras_t> { using type = ExtrasObject; static constexpr auto name = "extras"; };
 template <> struct Behind<ostraka_async_save_t> { using type = AsyncSaveObject; static constexpr auto name = "asynchronous save"; };
 template <> struct Behind<ostraka_chunks_t> { using type = ChunksObject; static constexpr auto name = "chunks"; };
+template <> struct Behind<ostraka_plan_t> { using type = PlanObject; static constexpr auto name = "plan"; };
 // clang-format on
 
 /// Throws INVALID_ARGUMENT for a number that is no type.

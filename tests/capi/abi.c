@@ -41,7 +41,8 @@ static_assert(sizeof(ostraka_atom_t) == 8 && offsetof(ostraka_atom_t, kind) == 0
 static_assert(offsetof(ostraka_atom_t, count) == 4, "atom");
 static_assert(sizeof(ostraka_shape_t) == 16 && offsetof(ostraka_shape_t, extents) == 8, "shape");
 static_assert(sizeof(ostraka_mesh_t) == 8 && sizeof(ostraka_layout_t) == 8 && sizeof(ostraka_buffer_t) == 8, "handles");
-static_assert(sizeof(ostraka_flat_buffer_t) == 8 && sizeof(ostraka_ddp_t) == 8, "handles");
+static_assert(sizeof(ostraka_flat_buffer_t) == 8 && sizeof(ostraka_ddp_t) == 8 && sizeof(ostraka_plan_t) == 8,
+              "handles");
 
 static_assert(sizeof(ostraka_fsdp_config_t) == 88, "fsdp config");
 static_assert(offsetof(ostraka_fsdp_config_t, struct_size) == 0 && offsetof(ostraka_fsdp_config_t, version) == 8 &&
@@ -117,6 +118,57 @@ static_assert(offsetof(ostraka_load_options_t, struct_size) == 0 && offsetof(ost
                   offsetof(ostraka_load_options_t, patterns) == 32,
               "load options");
 
+static_assert(sizeof(ostraka_plan_config_t) == 88, "plan config");
+static_assert(offsetof(ostraka_plan_config_t, struct_size) == 0 && offsetof(ostraka_plan_config_t, version) == 8 &&
+                  offsetof(ostraka_plan_config_t, backend) == 12 &&
+                  offsetof(ostraka_plan_config_t, ranks_per_node) == 16 &&
+                  offsetof(ostraka_plan_config_t, micro_batches) == 20 &&
+                  offsetof(ostraka_plan_config_t, optimizer) == 24 &&
+                  offsetof(ostraka_plan_config_t, fuse_with_reduction) == 28 &&
+                  offsetof(ostraka_plan_config_t, rank) == 32 && offsetof(ostraka_plan_config_t, cache_bytes) == 40 &&
+                  offsetof(ostraka_plan_config_t, network_latency_s) == 48 &&
+                  offsetof(ostraka_plan_config_t, network_bandwidth) == 56 &&
+                  offsetof(ostraka_plan_config_t, node_latency_s) == 64 &&
+                  offsetof(ostraka_plan_config_t, node_bandwidth) == 72 &&
+                  offsetof(ostraka_plan_config_t, memory_bandwidth) == 80,
+              "plan config");
+static_assert(sizeof(ostraka_plan_bytes_t) == 112, "plan bytes");
+static_assert(
+    offsetof(ostraka_plan_bytes_t, struct_size) == 0 && offsetof(ostraka_plan_bytes_t, version) == 8 &&
+        offsetof(ostraka_plan_bytes_t, model_weights) == 16 && offsetof(ostraka_plan_bytes_t, main_weights) == 24 &&
+        offsetof(ostraka_plan_bytes_t, main_gradients) == 32 && offsetof(ostraka_plan_bytes_t, addends) == 40 &&
+        offsetof(ostraka_plan_bytes_t, moments) == 48 && offsetof(ostraka_plan_bytes_t, slots_peak) == 56 &&
+        offsetof(ostraka_plan_bytes_t, gathered_peak) == 64 && offsetof(ostraka_plan_bytes_t, scratch_peak) == 72 &&
+        offsetof(ostraka_plan_bytes_t, transient_peak) == 80 && offsetof(ostraka_plan_bytes_t, shared_memory) == 88 &&
+        offsetof(ostraka_plan_bytes_t, total) == 96 && offsetof(ostraka_plan_bytes_t, peak) == 104,
+    "plan bytes");
+static_assert(sizeof(ostraka_plan_traffic_t) == 72, "plan traffic");
+static_assert(offsetof(ostraka_plan_traffic_t, struct_size) == 0 && offsetof(ostraka_plan_traffic_t, version) == 8 &&
+                  offsetof(ostraka_plan_traffic_t, size) == 12 && offsetof(ostraka_plan_traffic_t, allgathers) == 16 &&
+                  offsetof(ostraka_plan_traffic_t, reduce_scatters) == 24 &&
+                  offsetof(ostraka_plan_traffic_t, allreduces) == 32 &&
+                  offsetof(ostraka_plan_traffic_t, agreements) == 40 && offsetof(ostraka_plan_traffic_t, sent) == 48 &&
+                  offsetof(ostraka_plan_traffic_t, received) == 56 && offsetof(ostraka_plan_traffic_t, moved) == 64,
+              "plan traffic");
+static_assert(sizeof(ostraka_plan_summary_t) == 88, "plan summary");
+static_assert(offsetof(ostraka_plan_summary_t, struct_size) == 0 && offsetof(ostraka_plan_summary_t, version) == 8 &&
+                  offsetof(ostraka_plan_summary_t, recipe) == 12 && offsetof(ostraka_plan_summary_t, rank) == 16 &&
+                  offsetof(ostraka_plan_summary_t, node) == 20 && offsetof(ostraka_plan_summary_t, node_ranks) == 24 &&
+                  offsetof(ostraka_plan_summary_t, gradient_slots) == 28 &&
+                  offsetof(ostraka_plan_summary_t, num_elements) == 32 &&
+                  offsetof(ostraka_plan_summary_t, padding_elements) == 40 &&
+                  offsetof(ostraka_plan_summary_t, bytes_per_parameter) == 48 &&
+                  offsetof(ostraka_plan_summary_t, formula_bytes_per_parameter) == 56 &&
+                  offsetof(ostraka_plan_summary_t, step_s) == 64 &&
+                  offsetof(ostraka_plan_summary_t, arithmetic_s) == 72 &&
+                  offsetof(ostraka_plan_summary_t, exposed_s) == 80,
+              "plan summary");
+static_assert(OSTRAKA_BACKEND_MPI == 0 && OSTRAKA_BACKEND_NODE == 1 && OSTRAKA_BACKEND_NCCL == 2, "plans");
+static_assert(OSTRAKA_UPDATE_NONE == 0 && OSTRAKA_UPDATE_SGD == 1 && OSTRAKA_UPDATE_SGD_MOMENTUM == 2, "plans");
+static_assert(OSTRAKA_UPDATE_ADAMW == 3 && OSTRAKA_PLAN_CONFIG_VERSION == 1 && OSTRAKA_PLAN_BYTES_VERSION == 1,
+              "plans");
+static_assert(OSTRAKA_PLAN_TRAFFIC_VERSION == 1 && OSTRAKA_PLAN_SUMMARY_VERSION == 1, "plans");
+
 void abi_suite(void) {
   ostraka_fsdp_config_t fsdp;
   CHECK_OK(ostraka_fsdp_config_init(&fsdp));
@@ -186,4 +238,12 @@ void abi_suite(void) {
   CHECK_INT(load.struct_size, 40);
   CHECK_INT(load.version, 1);
   CHECK(load.strict == 1 && load.state == 1 && load.verify == 1 && load.num_patterns == 0 && load.patterns == NULL);
+
+  ostraka_plan_config_t plan;
+  CHECK_OK(ostraka_plan_config_init(&plan));
+  CHECK_INT(plan.struct_size, 88);
+  CHECK(plan.version == 1 && plan.backend == 1 && plan.ranks_per_node == 0 && plan.micro_batches == 1);
+  CHECK(plan.optimizer == 3 && plan.fuse_with_reduction == 0 && plan.rank == -1 && plan.cache_bytes == -1);
+  CHECK(plan.network_latency_s > 0 && plan.network_bandwidth > 0 && plan.node_latency_s > 0);
+  CHECK(plan.node_bandwidth > 0 && plan.memory_bandwidth > 0);
 }

@@ -207,6 +207,24 @@ static void config_of_version_3(ostraka_mesh_t mesh) {
   CHECK_OK(ostraka_fsdp_context_destroy(&context));
 }
 
+static void plan_structs(void) {
+  const int32_t sizes[] = {2};
+  ostraka_plan_t plan = NULL;
+  USE_REFUSES(ostraka_plan_config_t, ostraka_plan_config_init, 88, 1,
+              ostraka_plan_create(1, sizes, NULL, NULL, &config, &plan));
+  USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4,
+              ostraka_plan_create(1, sizes, NULL, &config, NULL, &plan));
+  CHECK_OK(ostraka_plan_create(1, sizes, NULL, NULL, NULL, &plan));
+  CHECK_OK(ostraka_plan_compute(plan));
+  USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2, ostraka_plan_memory(plan, &config));
+  USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2, ostraka_plan_node_memory(plan, &config));
+  USE_REFUSES(ostraka_plan_bytes_t, ostraka_plan_bytes_init, 112, 1, ostraka_plan_bytes(plan, &config));
+  USE_REFUSES(ostraka_plan_bytes_t, ostraka_plan_bytes_init, 112, 1, ostraka_plan_node_bytes(plan, &config));
+  USE_REFUSES(ostraka_plan_traffic_t, ostraka_plan_traffic_init, 72, 1, ostraka_plan_traffic(plan, 0, &config));
+  USE_REFUSES(ostraka_plan_summary_t, ostraka_plan_summary_init, 88, 1, ostraka_plan_summary(plan, &config));
+  CHECK_OK(ostraka_plan_destroy(&plan));
+}
+
 void config_suite(void) {
   INIT_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4);
   INIT_REFUSES(ostraka_ddp_config_t, ostraka_ddp_config_init, 80, 1);
@@ -216,6 +234,10 @@ void config_suite(void) {
   INIT_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2);
   INIT_REFUSES(ostraka_save_options_t, ostraka_save_options_init, 16, 1);
   INIT_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1);
+  INIT_REFUSES(ostraka_plan_config_t, ostraka_plan_config_init, 88, 1);
+  INIT_REFUSES(ostraka_plan_bytes_t, ostraka_plan_bytes_init, 112, 1);
+  INIT_REFUSES(ostraka_plan_traffic_t, ostraka_plan_traffic_init, 72, 1);
+  INIT_REFUSES(ostraka_plan_summary_t, ostraka_plan_summary_init, 88, 1);
 
   model_t model = make_model();
   ostraka_fsdp_context_t context = NULL;
@@ -239,6 +261,7 @@ void config_suite(void) {
               ostraka_save("refused.h5", model.context, NULL, NULL, &config));
   USE_REFUSES(ostraka_load_options_t, ostraka_load_options_init, 40, 1,
               ostraka_load("refused.h5", model.context, NULL, NULL, &config));
+  plan_structs();
   report_of_version_1(model.context);
   config_of_version_3(model.mesh);
   CHECK(context == NULL && optimizer == NULL && ddp == NULL);

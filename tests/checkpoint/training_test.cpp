@@ -26,7 +26,7 @@ bool is_hybrid(Recipe recipe) { return recipe > Recipe::zero_3; }
 class Model {
 public:
   Model(const MeshPtr& mesh, Recipe recipe, DType storage, int salt, bool has_momentum = true)
-      : storage_(storage), compute_(storage == DType::f64 ? DType::f64 : DType::f32) {
+      : compute_(storage == DType::f64 ? DType::f64 : DType::f32) {
     fsdp::ContextConfig config;
     config.recipe = recipe;
     context = fsdp::FsdpContext::create(mesh, config);
@@ -144,7 +144,7 @@ private:
     }
   }
 
-  DType storage_, compute_;
+  DType compute_;
   std::vector<std::vector<fsdp::ParameterSpec>> specs_;
 };
 

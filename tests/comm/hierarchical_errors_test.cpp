@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines over several nodes where something goes wrong: the ranks of a node hear of it, the others end with an error or
 // a time-out. The last two ranks share a node, and so do the rest.
-#include "support/mpi_calls.hpp"
 #include "oracle.hpp"
+#include "support/mpi_calls.hpp"
 #include "support/scoped_environment.hpp"
 
 #include <functional>
@@ -134,7 +134,7 @@ TEST_F(HierarchicalErrors, OtherSizesOnAnotherNode) {
       const auto line = make_line();
       const Operand in = operand(20 * ranks, rank, DType::f64), out = operand(20 * ranks, -1, DType::f64);
       int succeeded = 0;
-      const Status end = end_of([&] { run(*line, in, out, is_on_last_node_ ? other : 8); });
+      const Status end = end_of([&, &call = run] { call(*line, in, out, is_on_last_node_ ? other : 8); });
       EXPECT_TRUE(end == Status::OK || end == Status::COMMUNICATION || end == Status::RANKS_DISAGREE ||
                   end == Status::TIME_OUT || end == Status::FAILED)
           << name(end);

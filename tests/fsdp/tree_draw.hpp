@@ -237,7 +237,7 @@ private:
       const bool must = module.is_trainable() && !module.allows_unused;
       add(m, must ? random_.one_of({1, 1, 2, 3}) : random_.below(4), must || !random_.one_in(4));
     }
-    for (int m = 0; !trains; ++m) // something has to go backward
+    for (int m = 0; m < static_cast<int>(plan_.modules.size()) && !trains; ++m) // something has to go backward
       if (plan_.modules[m].is_trainable()) {
         std::erase_if(last_.uses, [&](const Use& use) { return use.module == m; });
         add(m, 1, true);

@@ -180,7 +180,8 @@ Json machine_json(const plan::Request& request) {
   return {{"network", link_json(request.machine.network)},
           {"node", link_json(request.machine.node)},
           {"axes", axes},
-          {"memory_bandwidth", request.machine.memory_bandwidth}};
+          {"memory_bandwidth", request.machine.memory_bandwidth},
+          {"overlap", request.machine.overlap ? Json(*request.machine.overlap) : Json(nullptr)}};
 }
 
 Json request_json(const Study& study) {

@@ -6,6 +6,9 @@
 #include <ostraka/base/error.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
 
 namespace ostraka::tool {
 namespace {
@@ -27,13 +30,53 @@ double read_rate(const JsonPlace& place) {
   return rate;
 }
 
+double read_share(const JsonPlace& place) {
+  const double share = place.number();
+  if (!(share >= 0 && share <= 1))
+    place.refuse("a share from 0 to 1");
+  return share;
+}
+
+// [[bytes, seconds], ...], ascending.
+std::vector<plan::Timing> read_timings(const JsonPlace& place) {
+  place.expect_array();
+  std::vector<plan::Timing> timings;
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    const JsonPlace pair = place.element(i);
+    pair.expect_array();
+    if (pair.size() != 2)
+      pair.refuse("[bytes, seconds]");
+    const std::int64_t least = i > 0 ? timings[i - 1].bytes + 1 : 1; // ascending
+    timings.push_back(
+        {pair.element(0).whole(least, std::numeric_limits<std::int64_t>::max()), pair.element(1).number()});
+    if (timings.back().seconds <= 0)
+      pair.element(1).refuse("more than 0 seconds");
+  }
+  return timings;
+}
+
+plan::Link::Measured read_measured(const JsonPlace& place, const Warn& warn) {
+  place.expect_object();
+  place.warn_of_unknown({"ranks", "allgather", "reduce_scatter", "allreduce"}, warn);
+  plan::Link::Measured measured;
+  measured.ranks = static_cast<int>(place.at("ranks").whole(2, std::numeric_limits<int>::max()));
+  for (const auto& [key, timings] : {std::pair{"allgather", &measured.allgather},
+                                     {"reduce_scatter", &measured.reduce_scatter},
+                                     {"allreduce", &measured.allreduce}})
+    if (place.has(key))
+      *timings = read_timings(place.at(key));
+  return measured;
+}
+
 void read_link(const JsonPlace& place, plan::Link& link, const Warn& warn) {
   place.expect_object();
-  place.warn_of_unknown({"latency_s", "bandwidth"}, warn);
+  place.warn_of_unknown({"latency_s", "bandwidth", "measured"}, warn);
   if (place.has("latency_s"))
     link.latency_s = place.at("latency_s").number();
   if (place.has("bandwidth"))
     link.bandwidth = read_rate(place.at("bandwidth"));
+  if (place.has("measured"))
+    link.measured = read_measured(place.at("measured"), warn);
 }
 
 void read_axes(const JsonPlace& place, plan::Request& request, const Warn& warn) {
@@ -78,7 +121,10 @@ void read_machine(const std::string& path, const Model& model, std::int64_t samp
   const JsonFile file(path);
   const JsonPlace root = file.root();
   root.expect_object();
-  root.warn_of_unknown({"network", "node", "axes", "memory_bandwidth", "flops", "units"}, warn);
+  root.warn_of_unknown({"network", "node", "axes", "memory_bandwidth", "overlap", "flops", "units",
+                        // what `collectives --json` writes beside
+                        "benchmark", "version", "ranks", "dtype", "memory", "mpi", "rows"},
+                       warn);
   plan::Machine& machine = request.machine;
   if (root.has("network"))
     read_link(root.at("network"), machine.network, warn);
@@ -86,6 +132,8 @@ void read_machine(const std::string& path, const Model& model, std::int64_t samp
     read_link(root.at("node"), machine.node, warn);
   if (root.has("memory_bandwidth"))
     machine.memory_bandwidth = read_rate(root.at("memory_bandwidth"));
+  if (root.has("overlap"))
+    machine.overlap = read_share(root.at("overlap"));
   if (root.has("axes"))
     read_axes(root.at("axes"), request, warn);
   std::vector<char> has_times = model.has_times;

@@ -17,6 +17,7 @@
 #include <ostraka/layout.h>
 #include <ostraka/mesh.h>
 #include <ostraka/optim.h>
+#include <ostraka/plan.h>
 #include <ostraka/runtime.h>
 #include <ostraka/status.h>
 #include <ostraka/types.h>

@@ -118,5 +118,6 @@ typedef struct ostraka_optimizer* ostraka_optimizer_t;
 typedef struct ostraka_extras* ostraka_extras_t;
 typedef struct ostraka_async_save* ostraka_async_save_t;
 typedef struct ostraka_chunks* ostraka_chunks_t;
+typedef struct ostraka_plan* ostraka_plan_t;
 
 #endif

@@ -41,7 +41,8 @@ public:
 private:
   /// Makes gathered_, resting_ and model_: one storage.
   void store(const buffer::LayoutPtr& layout, DType dtype, const std::string& name) {
-    const auto& [mesh, placements] = std::pair{resources_->mesh, resources_->placements};
+    const auto& mesh = resources_->mesh;
+    const auto& placements = resources_->placements;
     const layout::Placements everywhere(mesh->dims(), layout::replicate());
     const std::int64_t bytes = multiply(layout->size(), size_of(dtype), "weights: bytes");
     const auto part = [&](const layout::Placements& cut) {

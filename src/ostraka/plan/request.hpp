@@ -47,10 +47,26 @@ OSTRAKA_API const char* name(Backend backend);
 enum class Optimizer : std::int32_t { none = 0, sgd = 1, sgd_momentum = 2, adamw = 3 };
 OSTRAKA_API const char* name(Optimizer optimizer);
 
+/// An operation that was measured.
+struct Timing {
+  std::int64_t bytes;
+  double seconds;
+};
+
 /// What a message of one rank takes: latency_s + bytes / bandwidth.
 struct Link {
   double latency_s = 5e-6;
   double bandwidth = 10e9; ///< bytes per second and rank, one direction; > 0
+
+  /// Instead of both, for collectives that `ranks` ranks were measured to make: by bytes of the whole, ascending. A
+  /// kind without timings is as above. See calibration.
+  struct Measured {
+    int ranks = 0;
+    std::vector<Timing> allgather = {};
+    std::vector<Timing> reduce_scatter = {};
+    std::vector<Timing> allreduce = {};
+  };
+  Measured measured = {};
 };
 
 /// For times only. A collective of n ranks takes its rounds of latency and what one rank sends or receives.
@@ -59,6 +75,9 @@ struct Machine {
   Link network = {};              ///< between nodes, and within them where MPI or NCCL carries everything
   Link node = {1e-6, 10e9};       ///< between ranks that share memory: per operation and rank
   double memory_bandwidth = 10e9; ///< bytes per second that one rank reads and writes in casts, sums and updates; > 0
+  /// The share of gathers and reductions, 0 to 1, that runs beside the arithmetic. None: 1 for NCCL; 0 for MPI and node
+  /// memory, where the rank's own core copies and sums, and nothing moves messages while it is away.
+  std::optional<double> overlap = {};
 };
 
 struct Request {

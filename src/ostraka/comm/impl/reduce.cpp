@@ -106,7 +106,7 @@ public:
 
   void run(std::int64_t count) {
     if (sums_in_vectors() && writes_at_once())
-      return sum_to(outs_[0], 0, count, factor());
+      return sum_at_once(count);
     alignas(64) std::array<R, block> results;
     for (std::int64_t begin = 0; begin < count; begin += block) {
       const std::int64_t size = std::min(block, count - begin);
@@ -137,7 +137,19 @@ private:
     return std::is_same_v<T, R> && has_vectors() && std::has_single_bit(static_cast<std::uint64_t>(divisor_));
   }
   Wide<T> factor() const { return Wide<T>{1} / static_cast<Wide<T>>(divisor_); }
-  bool writes_at_once() const { return !streams_ && outs_.size() == 1 && sources_.size() <= most_in_registers; }
+  static constexpr bool has_sum_around = has_streams && std::is_floating_point_v<T> && std::is_same_v<T, R>;
+  bool writes_at_once() const {
+    return (!streams_ || has_sum_around) && outs_.size() == 1 && sources_.size() <= most_in_registers;
+  }
+
+  void sum_at_once(std::int64_t count) {
+    if constexpr (has_sum_around)
+      if (streams_) {
+        sum_around(outs_[0], std::span<const T* const>(sources_), count, factor());
+        return fence();
+      }
+    sum_to(outs_[0], 0, count, factor());
+  }
 
   template <class Out>
   void sum_to(Out* results, std::int64_t begin, std::int64_t count, Wide<T> factor) {

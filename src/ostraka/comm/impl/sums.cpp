@@ -110,6 +110,51 @@ void sum_in_turn(Sum&& sum_few, T* out, std::span<const T* const> sources, std::
   }
 }
 
+// A line at a time, which leaves as one: results that first stand in a block of the cache cost a third more.
+template <class T, std::size_t n>
+void sum_lines([[maybe_unused]] T* out, [[maybe_unused]] const T* const* sources, [[maybe_unused]] std::int64_t count,
+               [[maybe_unused]] T scale) {
+#if defined(__SSE2__)
+  typedef T Vector __attribute__((vector_size(16)));
+  constexpr std::int64_t width = 16 / sizeof(T), line = 64 / sizeof(T);
+  std::array<const T*, n> from;
+  std::copy_n(sources, n, from.begin());
+  for (std::int64_t i = 0; i < count; i += line)
+    for (std::int64_t at = i; at < i + line; at += width) {
+      Vector total, next;
+      std::memcpy(&total, from[0] + at, sizeof total);
+      for (std::size_t k = 1; k < n; ++k) {
+        std::memcpy(&next, from[k] + at, sizeof next);
+        total += next;
+      }
+      total *= scale;
+      _mm_stream_si128(reinterpret_cast<__m128i*>(out + at), reinterpret_cast<__m128i>(total));
+    }
+#endif
+}
+
+// Ends that are no whole lines go through the caches.
+template <class T>
+void sum_ranges_around(T* out, std::span<const T* const> sources, std::int64_t count, T scale) {
+  constexpr std::int64_t line = 64 / sizeof(T);
+  const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(out) / sizeof(T) % line);
+  const std::int64_t begin = std::min((line - past) % line, count), end = begin + (count - begin) / line * line;
+  std::array<const T*, most_in_registers> from{};
+  const auto from_element = [&](std::int64_t first) {
+    std::transform(sources.begin(), sources.end(), from.begin(), [&](const T* source) { return source + first; });
+    return std::span<const T* const>(from.data(), sources.size());
+  };
+  sum(out, sources, begin, scale);
+  const auto lines = from_element(begin);
+  if (sources.size() == 2)
+    sum_lines<T, 2>(out + begin, lines.data(), end - begin, scale);
+  else if (sources.size() == 3)
+    sum_lines<T, 3>(out + begin, lines.data(), end - begin, scale);
+  else
+    sum_lines<T, 4>(out + begin, lines.data(), end - begin, scale);
+  sum(out + end, from_element(end), count - end, scale);
+}
+
 } // namespace
 
 void sum(double* out, std::span<const double* const> sources, std::int64_t count, double scale) {
@@ -120,6 +165,13 @@ void sum(float* out, std::span<const float* const> sources, std::int64_t count, 
 }
 void sum(bfloat16* out, std::span<const bfloat16* const> sources, std::int64_t count, float scale) {
   sum_bf16(out, sources.data(), sources.size(), count, scale);
+}
+
+void sum_around(double* out, std::span<const double* const> sources, std::int64_t count, double scale) {
+  sum_ranges_around(out, sources, count, scale);
+}
+void sum_around(float* out, std::span<const float* const> sources, std::int64_t count, float scale) {
+  sum_ranges_around(out, sources, count, scale);
 }
 
 OSTRAKA_WIDEST void widen(float* total, const bfloat16* values, std::int64_t count) {

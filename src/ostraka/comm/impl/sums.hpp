@@ -22,6 +22,11 @@ void sum(double* out, std::span<const double* const> sources, std::int64_t count
 void sum(float* out, std::span<const float* const> sources, std::int64_t count, float scale);
 void sum(bfloat16* out, std::span<const bfloat16* const> sources, std::int64_t count, float scale);
 
+/// The same around the caches, straight from registers, of up to most_in_registers sources; `out` overlaps none. Call
+/// fence() before others are told.
+void sum_around(double* out, std::span<const double* const> sources, std::int64_t count, double scale);
+void sum_around(float* out, std::span<const float* const> sources, std::int64_t count, float scale);
+
 /// total[i] = or += the value; results[i] = as bfloat16(float).
 void widen(float* total, const bfloat16* values, std::int64_t count);
 void add_wide(float* total, const bfloat16* values, std::int64_t count);

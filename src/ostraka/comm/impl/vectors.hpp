@@ -29,6 +29,13 @@
 
 namespace ostraka::comm::impl {
 
+/// Whether there are stores around the caches.
+#if defined(__SSE2__)
+constexpr bool has_streams = true;
+#else
+constexpr bool has_streams = false;
+#endif
+
 /// A copy around the caches where the target is aligned to a vector, which it is except at the ends of a range.
 inline void stream(std::byte* to, const std::byte* from, std::int64_t bytes) {
 #if defined(__SSE2__)

@@ -14,8 +14,8 @@
 
 namespace ostraka::comm::node {
 
-/// What a rank has done with a region of memory. Zero is no event.
-struct Event {
+/// What a rank has done with a region of memory. Zero is no event. (Aligned, or Clang calls libatomic.)
+struct alignas(8) Event {
   enum class Kind : std::uint32_t { write = 1, release = 2 }; ///< its part is new; it reads no more
   Kind kind = {};
   std::uint32_t region = 0;

@@ -84,8 +84,8 @@ NodeGroupPtr make_node_group(MPI_Comm group, const std::string& name, std::vecto
   MPI_Comm_size(group, &size);
   std::vector<std::uint64_t> tokens = node::gather_tokens(group);
   const std::shared_ptr<std::byte> memory = channel_memory(group, size);
-  return std::make_shared<NodeGroup>(name, memory, std::move(tokens), std::move(numbers),
-                                     node::Channel(memory.get(), rank, size), std::move(arena));
+  return std::make_shared<NodeGroup>(NodeGroup{name, memory, std::move(tokens), std::move(numbers),
+                                               node::Channel(memory.get(), rank, size), std::move(arena)});
 }
 
 } // namespace impl
