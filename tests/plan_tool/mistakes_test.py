@@ -2,6 +2,7 @@
 """What ostraka-plan says of files and command lines that are wrong: the place, what was expected, what was found."""
 import json
 import os
+import random
 import resource
 import subprocess
 import unittest
@@ -116,6 +117,31 @@ class ModelFiles(ToolTest):
         found = self.json(self.model(content), "--ranks", "2", "--recipe", "zero_3",
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
         self.assertEqual(found["model"]["parameters"], 1000 * sum(3 * (i % 7) for i in range(100)))
+
+
+class Damaged(ToolTest):
+    def test_any_change_of_a_file(self):
+        """Is read or refused, never more: no crash, no line that is not ours, nothing that moves a cursor."""
+        full = os.environ.get("OSTRAKA_TEST_FULL") == "1"
+        seeds = [1, 2, random.randrange(10**9)] if not full else [*range(20), random.randrange(10**9)]
+        for seed in seeds:
+            for name in ("llama-3-8b", "resnet50"):
+                self.damage(seed, (MODELS / f"{name}.json").read_bytes())
+
+    def damage(self, seed, data):
+        chance = random.Random(seed)
+        pieces = [b"-", b"[", b"]", b"{", b"}", b",", b"0", b"9", b"e9", b'"', b"\\u0000", b"\x1b", b"null", b"\xff", b"99999999999"]
+        for _ in range(12):
+            text = bytearray(data)
+            for _ in range(chance.randint(1, 3)):
+                where = chance.randrange(len(text))
+                text[where:where + chance.choice((0, 1, 1, 5, len(text)))] = chance.choice(pieces)
+            path = self.folder / "damaged.json"
+            path.write_bytes(text)
+            status, _, errors = run(path, "--ranks", "4", "--recipe", "zero_3", timeout=60)
+            self.assertIn(status, (0, 2), (seed, bytes(text), errors))
+            self.assertTrue(all(line.startswith("ostraka-plan: ") for line in errors.splitlines()), (seed, errors))
+            self.assertNotIn("\x1b", errors)
 
 
 class MachineFiles(ToolTest):

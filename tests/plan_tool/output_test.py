@@ -74,7 +74,13 @@ class Table(ToolTest):
         for point in document["points"]:
             largest = point["outcomes"][0]["largest"]
             self.assertRegex(text, rf"\b{point['ranks']}  zero_3 +{largest['count']} .* {re.escape(bytes_text(largest['peak']))} ")
-            self.assertIn(f"Layouts on {point['ranks']} ranks", text)
+            part = text.split(f"Layouts on {point['ranks']} ranks")[1].split("\n\n")[0]
+            for entry in point["layouts"]:
+                for report in entry["reports"]:
+                    row = [entry["unit"], str(entry["group"]), report["policy"], f"{report['padding']:,}", f"{report['largest_segment']:,}",
+                           f"{digits(100 * report['overhead'])} %"]
+                    self.assertIn(row, [re.split(r"  +", line.strip()) for line in part.splitlines()])
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
 
 
 class Picture(ToolTest):
