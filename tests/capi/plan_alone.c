@@ -291,13 +291,13 @@ static void refused(void) {
   STALE(ostraka_plan_add_parameter(now, 0, "weight", shape, OSTRAKA_F64, 1), OSTRAKA_INVALID_ARGUMENT, "'weight'");
   STALE(ostraka_plan_add_parameter(now, 0, "w", bad, OSTRAKA_F64, 1), OSTRAKA_INVALID_ARGUMENT, "-4");
   STALE(ostraka_plan_add_parameter(now, 0, "w", shape, OSTRAKA_I32, 1), OSTRAKA_TYPE_MISMATCH, "i32");
-  STALE(ostraka_plan_add_unit(now, "layer", 1, -1, &unit), OSTRAKA_INVALID_ARGUMENT, "'layer'");
+  STALE(ostraka_plan_add_unit(now, "layer", 2, -1, &unit), OSTRAKA_INVALID_ARGUMENT, "layer");
   STALE(ostraka_plan_add_unit(now, "", 1, -1, &unit), OSTRAKA_INVALID_ARGUMENT, "empty");
   STALE(ostraka_plan_add_unit(now, "u", 0, -1, &unit), OSTRAKA_INVALID_ARGUMENT, "count");
-  STALE(ostraka_plan_add_unit(now, "u", 1, 0, &unit), OSTRAKA_INVALID_ARGUMENT, "'layer'"); /* three modules */
+  STALE(ostraka_plan_add_unit(now, "u", 1, 0, &unit), OSTRAKA_INVALID_ARGUMENT, "several modules");
   STALE(ostraka_plan_add_unit(now, "u", 1, 5, &unit), OSTRAKA_INVALID_ARGUMENT, "5");
   STALE(ostraka_plan_set_times(now, 0, -1, 0), OSTRAKA_INVALID_ARGUMENT, "forward_s");
-  STALE(ostraka_plan_set_prefetch(now, 0, -2), OSTRAKA_INVALID_ARGUMENT, "-2");
+  STALE(ostraka_plan_set_prefetch(now, 0, -2), OSTRAKA_INVALID_ARGUMENT, "prefetch >= 0");
   STALE(ostraka_plan_set_gradient_divisor(now, 0, 0), OSTRAKA_INVALID_ARGUMENT, "0");
   STALE(ostraka_plan_set_precision(now, 0, OSTRAKA_BF16, -1, -1), OSTRAKA_TYPE_MISMATCH, "bf16");
   STALE(ostraka_plan_set_nodes(now, 2, two), OSTRAKA_INVALID_ARGUMENT, "nodes");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits and interpolations against numbers worked out by hand.
+// Fits, interpolations and what measured collectives make of a step, against numbers worked out by hand.
 #include <ostraka/base/error.hpp>
 #include <ostraka/plan/calibration.hpp>
+#include <ostraka/plan/dry_run.hpp>
 
 #include <gtest/gtest.h>
 
@@ -72,6 +73,48 @@ TEST(Calibration, CountsWhatOneRankSends) {
   EXPECT_FALSE(measured_seconds(link, Collective::agreement, 2, 100));
   EXPECT_FALSE(measured_seconds(link, Collective::allgather, 1, 100));
   EXPECT_FALSE(measured_seconds({}, Collective::allgather, 2, 100));
+}
+
+// Two layers on two ranks, 1 s forward and 1 s backward each; a gather takes 0.25 s, a reduce-scatter 0.5 s.
+Request two_layers(Backend backend) {
+  Request request;
+  request.units = {{"layer", 2, {{"weight", {1024}, DType::f32}}, 1, 1}};
+  request.mesh = {{"ranks", 2}};
+  request.backend = backend;
+  request.optimizer = Optimizer::none;
+  request.machine.network = {0, 1e30, {2, {{1, 0.25}, {4096, 0.25}}, {{1, 0.5}, {4096, 0.5}}, {}}};
+  request.machine.memory_bandwidth = 1e30;
+  return request;
+}
+
+// Four gathers and two reductions, all by the core that computes.
+TEST(Overlap, HostsHideNothing) {
+  const Report report = dry_run(two_layers(Backend::mpi));
+  EXPECT_NEAR(report.step_s, 4 + 4 * 0.25 + 2 * 0.5, 1e-9);
+  EXPECT_NEAR(report.exposed_s, 2, 1e-9);
+}
+
+// The first gather of each pass and the last reduction are exposed.
+TEST(Overlap, GpusHideWhatHasTime) {
+  EXPECT_NEAR(dry_run(two_layers(Backend::nccl)).step_s, 4 + 2 * 0.25 + 0.5, 1e-9);
+  Request request = two_layers(Backend::mpi);
+  request.machine.overlap = 1;
+  EXPECT_NEAR(dry_run(request).step_s, 4 + 2 * 0.25 + 0.5, 1e-9);
+}
+
+TEST(Overlap, IsAShare) {
+  Request request = two_layers(Backend::mpi);
+  for (const double wrong : {-0.1, 1.1}) {
+    request.machine.overlap = wrong;
+    EXPECT_THROW(dry_run(request), Error);
+  }
+}
+
+// All ranks on one node: gathers are looks at clocks, reductions as measured there.
+TEST(Overlap, NodesReduceAsMeasured) {
+  Request request = two_layers(Backend::node);
+  request.machine.node = {0, 1e30, {2, {{1, 9}}, {{1, 0.5}, {4096, 0.5}}, {}}};
+  EXPECT_NEAR(dry_run(request).step_s, 4 + 2 * 0.5, 1e-9);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/comm/hierarchical/shares.hpp>
 #include <ostraka/comm/partial_type.hpp>
+#include <ostraka/plan/calibration.hpp>
 #include <ostraka/plan/impl/network.hpp>
 
 #include <algorithm>
@@ -60,10 +61,14 @@ Network::Cost Network::find(const Line& line, Collective kind, std::int64_t coun
   case mesh::Carrier::self:
     return {};
   case mesh::Carrier::node:
-    return {0, 0, seconds(machine_.node, passes, passes * count * width)};
+    return {0, 0,
+            measured_seconds(machine_.node, kind, ranks, count * width)
+                .value_or(seconds(machine_.node, passes, passes * count * width))};
   case mesh::Carrier::mpi: {
     const std::int64_t bytes = passes * (count - piece) * width;
-    return {bytes, bytes, seconds(line.link, passes * rounds(ranks), bytes)};
+    return {bytes, bytes,
+            measured_seconds(line.link, kind, ranks, count * width)
+                .value_or(seconds(line.link, passes * rounds(ranks), bytes))};
   }
   case mesh::Carrier::hierarchical:
     break;

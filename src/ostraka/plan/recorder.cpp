@@ -29,6 +29,12 @@ void Recorder::compute(Place place, const char* operation, double seconds) {
 
 void Recorder::add(Queue queue, Place place, const char* operation, double seconds, std::int64_t bytes) {
   double& clock = clocks_[index(queue)];
+  if (queue != Queue::compute) { // what the rank's own core does of it comes before what the rank computes next
+    double& own = clocks_[index(Queue::compute)];
+    if (network_.overlap() < 1)
+      wait(queue, own);
+    own += (1 - network_.overlap()) * seconds;
+  }
   if (seconds > 0)
     spans_.push_back({static_cast<Span::Track>(index(queue)), place.module, operation, clock, clock + seconds, bytes});
   clock += seconds;

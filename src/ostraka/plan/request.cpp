@@ -92,6 +92,8 @@ void check_machine(const Request& request) {
   check_link(machine.network, "machine: network");
   check_link(machine.node, "machine: node");
   check_positive(machine.memory_bandwidth, "machine: memory_bandwidth");
+  const double overlap = machine.overlap.value_or(0);
+  expect(overlap >= 0 && overlap <= 1, bad, "machine: overlap: expected a share from 0 to 1, found ", overlap);
 }
 
 enum class Phase : std::int8_t { resting, forward, backward };

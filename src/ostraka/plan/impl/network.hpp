@@ -22,6 +22,8 @@ public:
   /// `axis` -1: all ranks. `count` elements of the whole, in even pieces.
   Cost cost(Collective kind, int axis, std::int64_t count, DType dtype);
   std::string carrier(int axis) const;
+  /// The share of gathers and reductions that runs beside the arithmetic.
+  double overlap() const { return machine_.overlap.value_or(uses_nccl_ ? 1 : 0); }
   /// Of `bytes` that this rank reads and writes.
   double memory_seconds(std::int64_t bytes) const { return static_cast<double>(bytes) / machine_.memory_bandwidth; }
 
