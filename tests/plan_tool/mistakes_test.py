@@ -158,6 +158,11 @@ class MachineFiles(ToolTest):
         self.expect({"node": {"bandwidth": 0}}, "node.bandwidth: expected more than 0 bytes per second, found 0")
         self.expect({"node": {"bandwidth": "fast"}}, "node.bandwidth: expected bytes like", "found 'fast'")
         self.expect({"memory_bandwidth": "0 GB/s"}, "memory_bandwidth: expected more than 0")
+        self.expect({"overlap": 1.5}, "overlap: expected a share from 0 to 1, found 1.5")
+        self.expect({"network": {"measured": {}}}, "network.measured: expected a member 'ranks', found none")
+        for pairs, words in (([[1, 2, 3]], "allreduce[0]: expected [bytes, seconds], found a list of 3"), ([[0, 1]], "allreduce[0][0]: expected a whole"),
+                             ([[8, 1], [8, 2]], "allreduce[1][0]: expected a whole number from 9"), ([[8, 0]], "allreduce[0][1]: expected more than 0 seconds")):
+            self.expect({"network": {"measured": {"ranks": 2, "allreduce": pairs}}}, "network.measured." + words)
         self.expect({"flops": 0}, "flops: expected more than 0 operations per second, found 0")
         self.expect({"units": {"layer": {"forward_s": 1}}}, "units.layer: expected a member 'backward_s', found none")
         self.expect({"units": {"layer": 3}}, "units.layer: expected an object")

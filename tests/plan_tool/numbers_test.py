@@ -117,6 +117,20 @@ class Models(ToolTest):
                          [(1, 2), (3, 5), (2 * 7 * 1e4 / 1e6, 4 * 7 * 1e4 / 1e6)])
         self.assertAlmostEqual(outcomes(document)["zero_3"]["arithmetic_s"], 3 + 2 * 8 + 6 * 7 * 1e4 / 1e6)
 
+    def test_measured(self):
+        """A gather that was measured takes that long, whatever latency and bandwidth are."""
+        layers = self.layers()
+        size = 4 * (64 * 64 + 64)
+        measured = {"ranks": 4, "allgather": [[size // 2, 1.0], [size * 2, 4.0]], "reduce_scatter": [[size, 8.0]], "allreduce": []}
+        machine = {"overlap": 0.25, "network": {"latency_s": 0.0, "bandwidth": 1e12, "measured": measured}}
+        document = self.json(layers, "--ranks", "4", "--backend", "nccl", "--machine", self.model(machine, "machine.json"), "--recipe", "zero_3")
+        self.assertEqual({key: document["request"]["machine"][key] for key in machine}, machine)
+        outcome = outcomes(document)["zero_3"]
+        for kind, seconds in (("allgather", 2.0), ("reduce_scatter", 8.0)):
+            lengths = [span["end_s"] - span["begin_s"] for span in outcome["spans"] if span["operation"] == kind]
+            self.assertGreater(len(lengths), 0)
+            self.assertGreaterEqual(min(lengths), 0.99 * seconds)
+
     def test_links(self):
         """A link of an axis counts there, that of the network elsewhere, that of the node where memory is shared."""
         layers = self.layers()

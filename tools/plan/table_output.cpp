@@ -165,7 +165,7 @@ std::string layouts_text(const Study& study, const Point& point) {
                            printable(layouts.refused[i]));
     }
   return "\nLayouts on " + std::to_string(point.request.ranks()) +
-         " ranks, in elements; OVERHEAD: of the largest segment on every rank, over what tensors hold:\n" +
+         " ranks, in elements; OVERHEAD: what the largest segment on every rank adds:\n" +
          table_text(rows, {false, true, false, true, true, true}) + refused;
 }
 
