@@ -262,6 +262,8 @@ class Places(ToolTest):
         for option in ("--html", "--svg"):
             self.refuse("exists; --force replaces it", self.layers(), "--ranks", "2", option, page)
             self.assertEqual(page.read_text(), "mine")
+        # Before anything else is looked at.
+        self.refuse("exists; --force replaces it", self.folder / "none.json", "--ranks", "2", "--html", page)
         self.succeed(self.layers(), "--ranks", "2", "--html", page, "--force")
         self.assertIn("<!doctype html>", page.read_text())
         self.refuse("is no regular file", self.layers(), "--ranks", "2", "--svg", self.folder, "--force")

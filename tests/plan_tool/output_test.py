@@ -66,8 +66,9 @@ class Table(ToolTest):
                           "--micro-batches", "4")
 
     def test_sweep_and_questions(self):
+        machine = self.model({"flops": 1e14}, "machine.json")
         lines = self.expect_table(MODELS / "vit-large-patch16-224.json", "--mesh", "node=*,gpu=4", "--ranks", "4..64",
-                                  "--memory", "2GB", "--node-memory", "1TB")
+                                  "--memory", "2GB", "--node-memory", "1TB", "--machine", machine, "--samples", "256")
         self.assertIn("4 ranks on 1 node (node=1 x gpu=4), nccl to", lines)
         asked = [self.layers(), "--ranks", "2,4", "--memory", "2MB", "--largest", "--layouts", "--recipe", "zero_3"]
         document, text = self.json(*asked), self.succeed(*asked)
