@@ -9,7 +9,7 @@ module ostraka_fsdp
   use ostraka_c_fsdp
   use ostraka_mesh, only: check_placements_of, mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
-  use ostraka_support, only: conclude, from_c_string, to_c_string, type_text
+  use ostraka_support, only: conclude, from_c_string, parameter_text, to_c_string, type_text
   use ostraka_types
   implicit none
   private
