@@ -81,7 +81,7 @@ public:
   /// Collective.
   MemoryReport node_memory();
 
-  bool is_finalized() const { return is_finalized_; }
+  bool is_finalized() const { return is_finalized_; } ///< set-up has ended
   const buffer::MeshPtr& mesh() const { return resources_->mesh; }
   const ContextConfig& config() const { return resources_->config; }
 

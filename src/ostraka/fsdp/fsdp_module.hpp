@@ -208,6 +208,6 @@ private:
   int reductions_ = 0;   ///< that the caller started
 };
 
-OSTRAKA_API const char* name(FsdpModule::Phase phase);
+OSTRAKA_API const char* name(FsdpModule::Phase phase); ///< as in messages
 
 } // namespace ostraka::fsdp
