@@ -92,17 +92,6 @@ TEST(OptimizerErrors, MainWeightsOfSixteenBits) {
   expect_error(Status::TYPE_MISMATCH, [&] { make_adamw({state}, {})->step(); }, {"bf16"});
 }
 
-TEST(OptimizerErrors, WeightsOnGpus) {
-  const auto mesh = make_mesh();
-  NamedState state = make_state(mesh, {{8}}, DType::f64, {layout::shard()}, "m", std::make_shared<Calls>());
-  const DBuffer& weight = state.main_weight;
-  const auto storage = std::make_shared<memory::Storage>(weight.data(), weight.bytes(), runtime::Device::cuda);
-  const DBuffer kept = weight;
-  state.main_weight = DBuffer::from_storage(storage, mesh, kept.placements(), kept.layout(), kept.dtype());
-  expect_error(Status::NOT_SUPPORTED, [&] { make_sgd({state}, {}); }, {"m.p0", "cuda"});
-  expect_error(Status::NOT_SUPPORTED, [&] { make_adamw({state}, {}); }, {"m.p0", "cuda"});
-}
-
 TEST(Optimizer, WithoutStates) {
   const auto optimizer = make_adamw({}, {});
   optimizer->step();

@@ -5,6 +5,7 @@
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace ostraka::fsdp::impl {
 
@@ -73,28 +74,34 @@ public:
       return;
     reshard(); // a stale copy
     runtime::Stream& gather = *resources_->gather;
-    gather.wait(resources_->compute->record()); // sees what the optimizer wrote
     try {
       reserve();
     } catch (...) { // as if nobody had asked
       give_back();
       throw;
     }
+    gather.wait(resources_->compute->record()); // sees what the optimizer wrote, and comes behind users of this memory
     if (resting_version_ != version_)
       buffer::redistribute(model_, resting_, gather, resources_->communicators);
     if (!rests_whole())
       buffer::redistribute(resting_, gathered_, gather, resources_->communicators);
-    if (!whole_.is_alias_of(gathered_))
-      buffer::cast(gathered_, whole_, gather);
-    unsharded_ = gather.record();
-    is_unsharded_ = true;
+    is_unsharded_ = is_arriving_ = true;
     whole_version_ = resting_version_ = version_;
+  }
+
+  void complete_unshard() override {
+    if (!std::exchange(is_arriving_, false))
+      return;
+    if (!whole_.is_alias_of(gathered_))
+      buffer::cast(gathered_, whole_, *resources_->gather);
+    unsharded_ = resources_->gather->record();
   }
 
   void wait_unsharded() override {
     if (!is_unsharded_)
       return;
     resources_->compute->wait(unsharded_);
+    resources_->compute->hand_over(); // what is queued reads addresses when it goes to the device
     if (!whole_.is_alias_of(gathered_))
       release_gathered();
     remember_whole();
@@ -120,6 +127,7 @@ private:
   DBuffer gathered_;                  ///< whole, storage type; is resting_ where every rank keeps all of it
   std::int64_t resting_version_ = -1; ///< of the model weights, when resting_ was gathered last
   std::int64_t whole_version_ = -1;   ///< likewise, of the whole
+  bool is_arriving_ = false;          ///< asked for, and complete_unshard() is to come
   runtime::Event unsharded_;
 };
 

@@ -17,7 +17,7 @@ void GradientSlots::reserve(std::int64_t bytes, int needed, int at_once) {
     first_use.emplace_back(arena_, bytes_, memory::Kind::transient);
 }
 
-int GradientSlots::acquire() {
+int GradientSlots::acquire(runtime::Stream& compute) {
   const int size = static_cast<int>(slots_.size());
   int slot = size;
   if (size >= count_)
@@ -26,7 +26,7 @@ int GradientSlots::acquire() {
         slot = candidate;
   if (slot == size)
     slots_.push_back({std::make_shared<memory::Storage>(arena_, bytes_, memory::Kind::transient, false), {}, false});
-  runtime::synchronize(slots_[slot].reduced, "gradient slot: its last reduction");
+  compute.wait(slots_[slot].reduced);
   slots_[slot].storage->reallocate();
   slots_[slot].is_bound = true;
   next_ = (slot + 1) % std::max(count_, static_cast<int>(slots_.size()));

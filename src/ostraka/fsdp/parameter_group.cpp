@@ -84,7 +84,7 @@ void ParameterGroup::check_can_accumulate() const {
 }
 
 void ParameterGroup::bind_slot() {
-  slot_ = resources_->slots.acquire();
+  slot_ = resources_->slots.acquire(*resources_->compute);
   const layout::Placements whole(resources_->mesh->dims(), layout::partial(resources_->config.reduction));
   partial_ =
       DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, layout_, gradient_dtype_);
@@ -108,7 +108,7 @@ std::vector<std::string> ParameterGroup::missing_gradients() const {
   return names;
 }
 
-void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
+bool ParameterGroup::begin_reduction(bool is_last_microbatch) {
   if (!has_persistent_partial() && !slot_)
     bind_slot();
   for (std::size_t i = 0; i < specs_.size(); ++i)
@@ -118,19 +118,20 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
   const bool adds_up_here = has_persistent_partial() && !is_last_microbatch;
   std::fill(written_.begin(), written_.end(), adds_up_here ? 1 : 0);
   if (adds_up_here)
-    return;
+    return false;
   resources_->reduce->wait(resources_->compute->record()); // sees what the caller wrote
-  const bool updates = is_last_microbatch && may_update_while_reducing();
-  if (!has_persistent_partial())
-    add_contribution(updates && !is_reduced_at_the_end());
-  if (is_last_microbatch && is_reduced_at_the_end())
-    reduce_to(accumulated_, main_gradient_, updates);
+  is_last_ = is_last_microbatch;
+  updates_ = is_last_microbatch && may_update_while_reducing();
+  return true;
+}
+
+void ParameterGroup::end_reduction() {
   if (has_persistent_partial() && gradient_divisor_ != 1)
     buffer::scale(1 / gradient_divisor_, main_gradient_, *resources_->reduce);
-  has_gradient_ = is_last_microbatch || !is_reduced_at_the_end();
+  has_gradient_ = is_last_ || !is_reduced_at_the_end();
   is_reducing_ = true;
   ++gradient_version_;
-  if (updates) {
+  if (updates_) {
     is_updated_ = true;
     has_contributions_ = false;
   }
@@ -138,9 +139,8 @@ void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
 
 // Not where somebody may still read the weights, or results of reductions are not yet what an update takes.
 bool ParameterGroup::may_update_while_reducing() const {
-  const bool is_first_and_last = !has_contributions_ && gradient_dtype_ == main_dtype();
   return consumer_ && gradient_divisor_ == 1 && !weights_->is_unsharded() &&
-         (is_reduced_at_the_end() || is_first_and_last);
+         (is_reduced_at_the_end() || is_first_contribution());
 }
 
 // When results arrive all ranks have shown their gradients, and let the weights go before; a rank that failed reads
@@ -168,29 +168,40 @@ void ParameterGroup::reduce_to(const DBuffer& from, const DBuffer& to, bool upda
     buffer::redistribute(from, to, reduce, resources_->communicators);
 }
 
-// The slot of this micro-batch, reduced to the placements of the gradient, into accumulated_.
-void ParameterGroup::add_contribution(bool updates) {
+// The slot of this micro-batch goes to the placements of the gradient: into accumulated_ itself where nothing is there.
+void ParameterGroup::reduce_contribution() {
+  if (has_persistent_partial())
+    return;
+  if (is_first_contribution())
+    return reduce_to(partial_, accumulated_, updates_ && !is_reduced_at_the_end());
+  if (!addend_.is_valid())
+    addend_ = DBuffer(resources_->mesh, resources_->placements.gradient, layout_, gradient_dtype_,
+                      {resources_->arena, Kind::gradients});
+  reduce_to(partial_, addend_, false);
+}
+
+void ParameterGroup::add_contribution() {
+  if (has_persistent_partial())
+    return;
   runtime::Stream& reduce = *resources_->reduce;
-  if (!has_contributions_ && gradient_dtype_ == main_dtype()) {
-    reduce_to(partial_, accumulated_, updates);
+  if (is_first_contribution()) {
     if (gradient_divisor_ != 1)
       buffer::scale(1 / gradient_divisor_, accumulated_, reduce);
+  } else if (!has_contributions_ && gradient_divisor_ == 1) {
+    buffer::cast(addend_, accumulated_, reduce);
   } else {
-    if (!addend_.is_valid())
-      addend_ = DBuffer(resources_->mesh, resources_->placements.gradient, layout_, gradient_dtype_,
-                        {resources_->arena, Kind::gradients});
-    buffer::redistribute(partial_, addend_, reduce, resources_->communicators);
-    if (!has_contributions_ && gradient_divisor_ == 1) {
-      buffer::cast(addend_, accumulated_, reduce);
-    } else {
-      if (!has_contributions_)
-        buffer::fill_zero(accumulated_, reduce);
-      buffer::accumulate(1 / gradient_divisor_, addend_, accumulated_, reduce); // rounds once
-    }
+    if (!has_contributions_)
+      buffer::fill_zero(accumulated_, reduce);
+    buffer::accumulate(1 / gradient_divisor_, addend_, accumulated_, reduce); // rounds once
   }
   has_contributions_ = true;
   resources_->slots.release(*slot_, reduce.record());
   slot_.reset();
+}
+
+void ParameterGroup::reduce_at_the_end() {
+  if (is_last_ && is_reduced_at_the_end())
+    reduce_to(accumulated_, main_gradient_, updates_);
 }
 
 void ParameterGroup::zero_grad() {

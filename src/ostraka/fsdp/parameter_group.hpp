@@ -55,9 +55,16 @@ public:
   Gradient gradient(int index);
   /// Names of parameters that nobody has written in this micro-batch.
   std::vector<std::string> missing_gradients() const;
-  /// Ends the micro-batch: unwritten gradients count as zero; queues the reduction if one is due, for a consumer if
-  /// that is the last one before a step.
-  void reduce_gradient(bool is_last_microbatch);
+  /// Ends the micro-batch: unwritten gradients count as zero. Whether a reduction is due, which is queued by
+  /// reduce_contribution(), add_contribution(), reduce_at_the_end() and end_reduction(), in this order; the first and
+  /// the third one communicate, for a consumer if that is the last one before a step.
+  bool begin_reduction(bool is_last_microbatch);
+  void reduce_contribution();
+  void add_contribution();
+  void reduce_at_the_end();
+  void end_reduction();
+  /// Whether that reduction updates weights.
+  bool updates() const { return updates_; }
 
   /// Whether main_gradient() is reduced, complete and no longer in flight.
   bool has_gradient() const { return has_gradient_ && !is_reducing_; }
@@ -88,7 +95,8 @@ private:
   comm::Consumer update_of_weights();
   void bind_slot();
   void reduce_to(const buffer::DBuffer& from, const buffer::DBuffer& to, bool updates);
-  void add_contribution(bool updates);
+  /// Whether the reduction writes the accumulated gradient itself.
+  bool is_first_contribution() const { return !has_contributions_ && gradient_dtype_ == main_dtype(); }
 
   std::shared_ptr<Resources> resources_;
   std::string module_name_;
@@ -110,6 +118,8 @@ private:
   bool has_gradient_ = false;           ///< main_gradient_ will be complete after the reductions queued so far
   double gradient_divisor_ = 1;
   comm::Consumer consumer_; ///< updates weights; null: results of reductions are kept
+  bool is_last_ = false;    ///< the present reduction is that of the last micro-batch
+  bool updates_ = false;    ///< and updates weights
   bool is_updated_ = false;
   bool is_reducing_ = false;          ///< some of them may be in flight
   std::int64_t gradient_version_ = 0; ///< reductions queued so far

@@ -65,8 +65,10 @@ public:
   virtual void reserve() = 0;
   virtual void give_back() = 0;
 
-  /// Asks for the whole weights, which may take until wait_unsharded().
+  /// Asks for the whole weights, which may take until wait_unsharded(); in two steps, between which a comm::Group may
+  /// hand over what all groups of a module gather.
   virtual void unshard() = 0;
+  virtual void complete_unshard() {}
   /// Waits (on the compute stream) until the whole weights can be read, if they were asked for.
   virtual void wait_unsharded() = 0;
   /// Lets the whole weights go.
