@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What optimizers refuse, and what they keep.
 #include "optim_test.hpp"
+#include <ostraka/runtime/progress.hpp>
 
 #include <limits>
 
@@ -118,6 +119,8 @@ TEST(Optimizer, StateIsTakenAtTheFirstStepAndCounted) {
 TEST(Optimizer, StateGoesWithTheOptimizer) {
   TwoStates two;
   make_adamw(two.states, {})->step();
+  runtime::synchronize(runtime::compute_stream(two.mesh->device())->record(), "the step"); // which uses it
+  runtime::progress_all();
   EXPECT_EQ(two.mesh->arena()->usage(memory::Kind::optimizer_state).in_use, 0);
 }
 
