@@ -216,7 +216,6 @@ void FsdpModule::unshard_groups() {
 void FsdpModule::wait_unsharded() {
   for (const auto& group : groups_)
     group->weights().wait_unsharded();
-  context_.resources_->compute->hand_over(); // callers come behind it
 }
 
 void FsdpModule::reshard_groups() {

@@ -101,7 +101,7 @@ public:
     if (!is_unsharded_)
       return;
     resources_->compute->wait(unsharded_);
-    resources_->compute->hand_over(); // what is queued reads addresses when it goes to the device
+    resources_->compute->hand_over(); // which reads addresses then; callers come behind it
     if (!whole_.is_alias_of(gathered_))
       release_gathered();
     remember_whole();
