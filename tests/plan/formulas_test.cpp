@@ -160,6 +160,23 @@ TEST(Formulas, NodesKeepWholeWeightsOnce) {
   EXPECT_DOUBLE_EQ(report.formula_bytes_per_parameter, 2.0 / 8 + 4 + 12.0 / 16);
 }
 
+// Where nodes keep whole weights, what several ranks would update is cut among all, whatever the recipe.
+TEST(Formulas, NodesCutTheUpdatesOfNoShard) {
+  Request request = mixed(4, std::int64_t{1} << 20, {{"data", 16}}, Recipe::no_shard);
+  request.backend = Backend::node;
+  request.ranks_per_node = 8;
+  EXPECT_DOUBLE_EQ(dry_run(request).bytes_per_parameter, 2.0 / 8 + 4 + 12.0 / 16);
+}
+
+// Weights that are handed out in another type are kept in that one only: 8 bytes, and 4 while a gather or a gradient
+// goes on.
+TEST(Formulas, TransientPeakWhereTypesDiffer) {
+  Request request = mixed(1, std::int64_t{1} << 20, {{"data", 4}}, Recipe::zero_3);
+  request.units[0].parameters[0].dtype = DType::f32;
+  request.config.compute_dtype = DType::f64;
+  EXPECT_EQ(dry_run(request).bytes.transient_peak, std::int64_t{8 + 4} << 20);
+}
+
 // Caches bound it on one node only, and for all ranks of the node together; a bound that is set applies everywhere.
 TEST(Formulas, TheRingOfGradientSlots) {
   Request request = mixed(8, std::int64_t{1} << 20, {{"data", 4}}, Recipe::zero_3); // slots of 4 MiB
