@@ -131,6 +131,15 @@ class MachineFiles(ToolTest):
         self.expect({"node": {"bandwidth": 0}}, "node.bandwidth: expected more than 0 bytes per second, found 0")
         self.expect({"node": {"bandwidth": "fast"}}, "node.bandwidth: expected bytes like", "found 'fast'")
         self.expect({"memory_bandwidth": "0 GB/s"}, "memory_bandwidth: expected more than 0")
+        for share in (-1, 1.5):
+            self.expect({"overlap": share}, "overlap: expected a")
+        measured = lambda **values: {"network": {"measured": {"ranks": 2, **values}}}
+        self.expect(measured(ranks=1), "network.measured.ranks: expected a whole number from 2")
+        self.expect({"node": {"measured": {}}}, "node.measured: expected a member 'ranks'")
+        self.expect(measured(allgather=3), "network.measured.allgather: expected a list")
+        self.expect(measured(allgather=[[8]]), "expected [bytes, seconds]")
+        self.expect(measured(allgather=[[8, 1], [8, 2]]), "expected a whole number from 9")
+        self.expect(measured(allgather=[[8, 0]]), "expected more than 0 seconds")
         self.expect({"flops": 0}, "flops: expected more than 0 operations per second, found 0")
         self.expect({"units": {"layer": {"forward_s": 1}}}, "units.layer: expected a member 'backward_s', found none")
         self.expect({"units": {"layer": 3}}, "units.layer: expected an object")

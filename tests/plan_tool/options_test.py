@@ -56,7 +56,7 @@ class Options(ToolTest):
         def overlap(outcome):
             gathers, reductions = ([span for span in outcome["spans"] if span["track"] == track] for track in ("gather", "reduce"))
             return sum(max(0, min(a["end_s"], b["end_s"]) - max(a["begin_s"], b["begin_s"])) for a in gathers for b in reductions)
-        slow = self.model({"network": {"latency_s": 0, "bandwidth": 2e9}}, "machine.json")
+        slow = self.model({"network": {"latency_s": 0, "bandwidth": 2e9}, "overlap": 1}, "machine.json")
         self.assertGreater(overlap(self.zero_3("--machine", slow)), 0)
         found = self.zero_3("--machine", slow, "--unified")
         self.assertEqual((overlap(found), found["request"]["unified_stream"]), (0, True))
