@@ -81,6 +81,9 @@ module ostraka_c_checkpoint
       type(c_ptr), value :: save
       integer(c_int64_t), intent(inout) :: bytes
     end function
+    integer(c_int32_t) function c_async_save_release_memory() bind(c, name='ostraka_async_save_release_memory')
+      import
+    end function
     integer(c_int32_t) function c_async_save_destroy(save) bind(c, name='ostraka_async_save_destroy')
       import
       type(c_ptr), intent(inout) :: save

@@ -49,6 +49,7 @@ module ostraka_checkpoint
     procedure, public :: test
     procedure, public :: wait => save_wait
     procedure, public :: staging_bytes
+    procedure, public, nopass :: release_memory
     procedure, public :: destroy
   end type
 
@@ -57,17 +58,7 @@ contains
   subroutine save_context(path, context, optimizer, extras, sync, ierr)
     character(*), intent(in) :: path
     class(ostraka_fsdp_context_t), intent(in) :: context
-    class(ostraka_optimizer_t), intent(in), optional :: optimizer
-    class(ostraka_extras_t), intent(in), optional :: extras
-    logical, intent(in), optional :: sync
-    integer(int32), intent(out), optional :: ierr
-    type(c_save_options_t) :: options
-    type(c_ptr) :: handles(2)
-    integer(int32) :: status
-    character(:), allocatable :: text
-
-    call fill_save_options(options, status, sync)
-    call find_handles(handles, status, text, optimizer, extras)
+    include 'ostraka_checkpoint_save.inc'
     if (status == OSTRAKA_OK) status = c_save(to_c_string(path), context_handle(context), handles(1), handles(2), &
       options)
     call conclude('ostraka_save', status, ierr, text)
@@ -76,17 +67,7 @@ contains
   subroutine save_ddp(path, ddp, optimizer, extras, sync, ierr)
     character(*), intent(in) :: path
     class(ostraka_ddp_t), intent(in) :: ddp
-    class(ostraka_optimizer_t), intent(in), optional :: optimizer
-    class(ostraka_extras_t), intent(in), optional :: extras
-    logical, intent(in), optional :: sync
-    integer(int32), intent(out), optional :: ierr
-    type(c_save_options_t) :: options
-    type(c_ptr) :: handles(2)
-    integer(int32) :: status
-    character(:), allocatable :: text
-
-    call fill_save_options(options, status, sync)
-    call find_handles(handles, status, text, optimizer, extras)
+    include 'ostraka_checkpoint_save.inc'
     if (status == OSTRAKA_OK) status = c_save_ddp(to_c_string(path), ddp_handle(ddp), handles(1), handles(2), &
       options)
     call conclude('ostraka_save', status, ierr, text)
@@ -95,21 +76,7 @@ contains
   subroutine load_context(path, context, optimizer, extras, strict, patterns, state, verify, missing, unexpected, ierr)
     character(*), intent(in) :: path
     class(ostraka_fsdp_context_t), intent(in) :: context
-    class(ostraka_optimizer_t), intent(in), optional :: optimizer
-    class(ostraka_extras_t), intent(in), optional :: extras
-    logical, intent(in), optional :: strict, state, verify
-    character(*), intent(in), optional :: patterns(:)
-    character(:), allocatable, intent(out), optional :: missing, unexpected
-    integer(int32), intent(out), optional :: ierr
-    type(c_load_options_t) :: options
-    character(kind=c_char), allocatable, target :: names(:,:)
-    type(c_ptr), allocatable, target :: addresses(:)
-    type(c_ptr) :: handles(2)
-    integer(int32) :: status
-    character(:), allocatable :: text
-
-    call fill_load_options(options, names, addresses, status, strict, patterns, state, verify)
-    call find_handles(handles, status, text, optimizer, extras)
+    include 'ostraka_checkpoint_load.inc'
     if (status == OSTRAKA_OK) status = c_load(to_c_string(path), context_handle(context), handles(1), handles(2), &
       options)
     if (present(missing)) missing = left_out(status, 1)
@@ -120,21 +87,7 @@ contains
   subroutine load_ddp(path, ddp, optimizer, extras, strict, patterns, state, verify, missing, unexpected, ierr)
     character(*), intent(in) :: path
     class(ostraka_ddp_t), intent(in) :: ddp
-    class(ostraka_optimizer_t), intent(in), optional :: optimizer
-    class(ostraka_extras_t), intent(in), optional :: extras
-    logical, intent(in), optional :: strict, state, verify
-    character(*), intent(in), optional :: patterns(:)
-    character(:), allocatable, intent(out), optional :: missing, unexpected
-    integer(int32), intent(out), optional :: ierr
-    type(c_load_options_t) :: options
-    character(kind=c_char), allocatable, target :: names(:,:)
-    type(c_ptr), allocatable, target :: addresses(:)
-    type(c_ptr) :: handles(2)
-    integer(int32) :: status
-    character(:), allocatable :: text
-
-    call fill_load_options(options, names, addresses, status, strict, patterns, state, verify)
-    call find_handles(handles, status, text, optimizer, extras)
+    include 'ostraka_checkpoint_load.inc'
     if (status == OSTRAKA_OK) status = c_load_ddp(to_c_string(path), ddp_handle(ddp), handles(1), handles(2), &
       options)
     if (present(missing)) missing = left_out(status, 1)
@@ -146,17 +99,7 @@ contains
     class(ostraka_async_save_t), intent(inout) :: self
     character(*), intent(in) :: path
     class(ostraka_fsdp_context_t), intent(in) :: context
-    class(ostraka_optimizer_t), intent(in), optional :: optimizer
-    class(ostraka_extras_t), intent(in), optional :: extras
-    logical, intent(in), optional :: sync
-    integer(int32), intent(out), optional :: ierr
-    type(c_save_options_t) :: options
-    type(c_ptr) :: handles(2)
-    integer(int32) :: status
-    character(:), allocatable :: text
-
-    call fill_save_options(options, status, sync)
-    call find_handles(handles, status, text, optimizer, extras)
+    include 'ostraka_checkpoint_save.inc'
     if (status == OSTRAKA_OK) status = c_async_save_start(to_c_string(path), context_handle(context), handles(1), &
       handles(2), options, self%handle)
     call conclude('async_save%start', status, ierr, text)
@@ -166,17 +109,7 @@ contains
     class(ostraka_async_save_t), intent(inout) :: self
     character(*), intent(in) :: path
     class(ostraka_ddp_t), intent(in) :: ddp
-    class(ostraka_optimizer_t), intent(in), optional :: optimizer
-    class(ostraka_extras_t), intent(in), optional :: extras
-    logical, intent(in), optional :: sync
-    integer(int32), intent(out), optional :: ierr
-    type(c_save_options_t) :: options
-    type(c_ptr) :: handles(2)
-    integer(int32) :: status
-    character(:), allocatable :: text
-
-    call fill_save_options(options, status, sync)
-    call find_handles(handles, status, text, optimizer, extras)
+    include 'ostraka_checkpoint_save.inc'
     if (status == OSTRAKA_OK) status = c_async_save_start_ddp(to_c_string(path), ddp_handle(ddp), handles(1), &
       handles(2), options, self%handle)
     call conclude('async_save%start', status, ierr, text)
@@ -211,6 +144,14 @@ contains
 
     bytes = 0
     call conclude('async_save%staging_bytes', c_async_save_staging_bytes(self%handle, bytes), ierr)
+  end subroutine
+
+  !! Gives the memory back that the copy of the last save left for the next one, which then takes longer to start. Does
+  !! nothing to a save in flight. Local.
+  subroutine release_memory(ierr)
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('async_save%release_memory', c_async_save_release_memory(), ierr)
   end subroutine
 
   !! Waits for this rank's writing, drops a file that test or wait did not complete, and nulls the handle. Local.

@@ -51,6 +51,7 @@ contains
     call conclude('chunks%create', c_chunks_create_ddp(ddp_handle(ddp), self%handle), ierr)
   end subroutine
 
+  !! Number of names. Local.
   subroutine num_names(self, count, ierr)
     class(ostraka_chunks_t), intent(in) :: self
     integer(int32), intent(out) :: count

@@ -9,7 +9,8 @@ module ostraka_ddp
   use ostraka_c_fsdp, only: c_memory_report_init_versioned
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
-  use ostraka_support, only: as_int, conclude, from_c_string, to_c_string, to_c_strings, type_text
+  use ostraka_support, only: as_int, conclude, from_c_string, parameter_text, to_c_string, to_c_strings, &
+    type_text
   use ostraka_types
   implicit none
   private

@@ -117,6 +117,7 @@ contains
     call conclude('extras%dtype', status, ierr)
   end subroutine
 
+  !! Number of values. Local.
   subroutine num_values(self, count, ierr)
     class(ostraka_extras_t), intent(in) :: self
     integer(int32), intent(out) :: count

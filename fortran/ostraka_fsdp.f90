@@ -10,7 +10,7 @@ module ostraka_fsdp
   use ostraka_fsdp_config, only: make_fsdp_config
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
-  use ostraka_support, only: conclude, from_c_string, to_c_string, type_text
+  use ostraka_support, only: conclude, from_c_string, parameter_text, to_c_string, type_text
   use ostraka_types
   implicit none
   private

@@ -11,7 +11,7 @@ module ostraka_support
 
   public :: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
   public :: conclude, from_c_string, to_c_string, to_c_strings, reversed, to_c_index, to_c_axis, from_c_axis
-  public :: as_int, decimal, shape_text, type_text
+  public :: as_int, decimal, parameter_text, shape_text, type_text
 
   character(:), allocatable, save :: own_text  ! of the last failure, when this module found it and not the C library
 
@@ -171,6 +171,14 @@ contains
 
     write(field, '(i0)') number
     text = trim(field)
+  end function
+
+  !! "parameter 'layer.weight'"
+  pure function parameter_text(name) result(text)
+    character(*), intent(in) :: name
+    character(:), allocatable :: text
+
+    text = "parameter '" // trim(name) // "'"
   end function
 
   !! 'rank 2, shape (3, 5)'

@@ -163,6 +163,10 @@ ostraka_status_t ostraka_async_save_staging_bytes(ostraka_async_save_t save, int
   return wall(__func__, [&] { output(bytes, "bytes") = get(save)->save->staging_bytes(); });
 }
 
+ostraka_status_t ostraka_async_save_release_memory(void) {
+  return wall(__func__, [&] { checkpoint::AsyncSave::release_memory(); });
+}
+
 ostraka_status_t ostraka_async_save_destroy(ostraka_async_save_t* save) {
   return wall(__func__, [&] { remove(save); });
 }

@@ -215,6 +215,7 @@ static void asynchronous(void) {
   CHECK_OK(ostraka_async_save_test(save, &is_done));
   CHECK(is_done == 1 && second == NULL);
   CHECK_OK(ostraka_async_save_destroy(&save));
+  CHECK_OK(ostraka_async_save_release_memory());
   CHECK_OK(ostraka_load(path, other.context, other.adamw, NULL, NULL));
   net_expect(0, STEPS, w);
   net_check(&other, w);

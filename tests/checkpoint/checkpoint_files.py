@@ -4,12 +4,13 @@
 
 usage: checkpoint_files.py CASE RANKS PROGRAM -- LAUNCHER ...   exit status 0 as expected, 1 not, 77 skipped with a reason
   die               a rank ends at every call of the system in turn (PROGRAM: checkpoint_program)
+  die_anywhere      the same at calls of all libraries, HDF5's too
   kill_async        all ranks are killed while an asynchronous save is in flight
   full_disk read_only_disk   PROGRAM, a test, with a file system of its own
-  venv              a virtual environment with h5py; RANKS stands for its folder
-  h5py              reads every tensor and value; in that environment
+  h5py              reads every tensor and value; by a python that has h5py
 """
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -56,53 +57,103 @@ def partial_files(folder):
     return [path.name for path in folder.iterdir() if ".partial-" in path.name]
 
 
+def is_full():
+    return os.environ.get("OSTRAKA_TEST_FULL") == "1"
+
+
+def die_at(program, path, call, number, victim):
+    """The salt of the file behind it, and whether the rank died."""
+    done = run(program.command("die", path, 7, call, number, victim))
+    has_died = done.returncode != 0
+    salt = program.salt(path)
+    if not has_died:  # there was no such call
+        expect(salt == 7 and not partial_files(path.parent), "expected the new file and no other")
+    else:
+        print(f"rank {victim} died at {call} {number}: the file of salt {salt}")
+    if salt != 4:
+        program.save(path, 4)
+        expect(not partial_files(path.parent), "expected that a save removes what was left")
+    return salt, has_died
+
+
 def die(ranks, program, folder):
     path = folder / "a.h5"
     deaths = 0
     program.save(path, 4)
-    calls = {"open": 9, "pwritev": 2, "fsync": 9, "rename": 9}
+    calls = {"open": 9, "pwritev": 3, "ftruncate": 2, "fsync": 9, "rename": 9}
     cases = [(victim, call) for victim in range(ranks) for call in calls]
-    if os.environ.get("OSTRAKA_TEST_FULL") != "1":
+    if not is_full():
         cases = [(0, "fsync"), (0, "rename"), (ranks - 1, "pwritev")]
     for victim, call in cases:
         for number in range(1, calls[call] + 1):
-            done = run(program.command("die", path, 7, call, number, victim))
-            salt = program.salt(path)
-            if done.returncode == 0:  # there was no such call
-                expect(salt == 7 and not partial_files(folder), "expected the new file and no other")
-            else:
-                deaths += 1
-                behind_rename = victim == 0 and (call, number) in (("open", 3), ("fsync", 2))
-                print(f"rank {victim} died at {call} {number}: the file of salt {salt}")
-                expect(salt == (7 if behind_rename else 4), "expected the old file, the new one behind the rename")
-            if salt != 4:
-                program.save(path, 4)
-            if done.returncode == 0:
+            salt, has_died = die_at(program, path, call, number, victim)
+            if not has_died:
                 break
+            deaths += 1
+            behind_rename = victim == 0 and (call, number) in (("open", 3), ("fsync", 2))
+            expect(salt == (7 if behind_rename else 4), "expected the old file, the new one behind the rename")
     expect(deaths >= len(cases) + 1, f"expected {len(cases) + 1} deaths or more, found {deaths}")
 
 
-def kill_async(ranks, program, folder):
+def die_anywhere(ranks, program, folder):
+    """At calls of any library, HDF5's too: all, or a few at random."""
     path = folder / "a.h5"
     program.save(path, 4)
-    job = subprocess.Popen(program.command("hold", path, 7, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for victim in range(ranks):
+        if not is_full() and victim > 0:
+            break
+        behind = 0  # of the rename
+        seed = random.randrange(1000)
+        numbers = range(1, 1000) if is_full() else sorted(random.Random(seed).sample(range(1, 14), 4))
+        print(f"seed {seed}")
+        for number in numbers:
+            salt, has_died = die_at(program, path, "call", number, victim)
+            if not has_died:
+                expect(number > 12 or victim > 0, "expected more calls")
+                break
+            behind += salt == 7
+            expect(salt == (7 if behind else 4), "expected the old file, from the rename on the new one")
+        expect(not is_full() or behind == (3 if victim == 0 else 0), f"{behind} deaths behind the rename")
+
+
+def kill(job, ranks, program, folder):
+    """Kills all ranks when all have written their process numbers."""
     try:
         end = time.monotonic() + WAIT
         pids = []
         while len(pids) < ranks:
             expect(time.monotonic() < end and job.poll() is None, "the save did not start")
-            time.sleep(0.05)
+            time.sleep(0.02)
             pids = [int(path.read_text()) for path in folder.glob("pid.*") if path.suffix != ".draft"]
         for pid in pids:
             if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(program.program):
                 os.kill(pid, signal.SIGKILL)
-        job.wait(timeout=WAIT)
+        return job.communicate(timeout=WAIT)[0]
     finally:
         job.kill()
-    expect(len(partial_files(folder)) == 1, "expected a file that was not complete")
-    expect(program.salt(path) == 4, "expected the old file")
+        for path in folder.glob("pid.*"):
+            path.unlink()
+
+
+def kill_async(ranks, program, folder):
+    """In the middle of a byte stream, at random; first before its first byte, and when all is written but the name."""
+    path = folder / "a.h5"
+    program.save(path, 4)
+    seed = random.randrange(1000000)
+    print(f"seed {seed}")
+    places = random.Random(seed)
+    shares = [[0] * ranks, [1] * ranks] + [[places.random() for _ in range(ranks)] for _ in range(30 if is_full() else 2)]
+    for share in shares:
+        job = subprocess.Popen(program.command("hold", path, 7, folder, *share), text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
+        wrote = kill(job, ranks, program, folder).splitlines()
+        print("; ".join(line for line in wrote if line.startswith("wrote")))
+        partial = [entry for entry in folder.iterdir() if ".partial-" in entry.name]
+        expect(len(partial) == 1 and partial[0].stat().st_size > 0, "expected a file that was not complete")
+        expect(program.salt(path) == 4, "expected the old file")
     program.save(path, 5)
     expect(not partial_files(folder) and program.salt(path) == 5, "expected a new file and no other")
+    expect([entry.name for entry in folder.iterdir()] == ["a.h5"], "expected nothing else")
 
 
 def with_own_disk(options, variable, pattern, ranks, program, launcher, folder):
@@ -116,19 +167,6 @@ def with_own_disk(options, variable, pattern, ranks, program, launcher, folder):
     print(done.stdout)
     expect(done.returncode == 0, f"the test failed: {done.returncode}")
     expect("PASSED" in done.stdout and "SKIPPED" not in done.stdout, "the test did not run")
-
-
-def make_venv(folder):
-    python = Path(folder) / "bin/python"
-    if python.exists() and run([python, "-c", "import h5py"]).returncode == 0:
-        return
-    done = run([sys.executable, "-m", "venv", folder])
-    if done.returncode == 0:
-        done = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "h5py"], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        print(f"skipped: no h5py from PyPI: {done.stdout.strip()}")
-        sys.exit(SKIPPED)
 
 
 def crc32c(data):
@@ -146,12 +184,8 @@ def value_of(tensor, element, salt):
 
 
 def look_with_h5py(program, folder):
-    try:
-        import h5py
-        import numpy
-    except ImportError:
-        print("skipped: no h5py; the test checkpoint_venv says why")
-        sys.exit(SKIPPED)
+    import h5py
+    import numpy
     path = folder / "a.h5"
     done = run(program.command("sample", path))
     expect(done.returncode == 0, f"sample: {done.stdout}")
@@ -191,8 +225,6 @@ def look_with_h5py(program, folder):
 
 
 def main(case, ranks, program, launcher):
-    if case == "venv":
-        return make_venv(ranks)
     with tempfile.TemporaryDirectory(prefix="ostraka-files.") as name:
         folder = Path(name)
         if case == "full_disk":
@@ -201,11 +233,12 @@ def main(case, ranks, program, launcher):
             with_own_disk("ro", "OSTRAKA_TEST_READ_ONLY", "ReadOnlyDisk.*", ranks, program, launcher, folder)
         elif case == "die":
             die(int(ranks), Program(program, launcher), folder)
+        elif case == "die_anywhere":
+            die_anywhere(int(ranks), Program(program, launcher), folder)
         elif case == "kill_async":
             kill_async(int(ranks), Program(program, launcher), folder)
         elif case == "h5py":
             look_with_h5py(Program(program, launcher), folder)
-    return None
 
 
 if __name__ == "__main__":

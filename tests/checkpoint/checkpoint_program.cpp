@@ -3,11 +3,15 @@
 //   checkpoint_program save PATH SALT                        saves
 //   checkpoint_program check PATH                            loads and verifies, prints "salt N"
 //   checkpoint_program die PATH SALT CALL NUMBER VICTIM      rank VICTIM ends at its NUMBER-th CALL of the system
-//   checkpoint_program hold PATH SALT FOLDER                 starts an asynchronous save that never ends; every rank
-//                                                            then writes its process number to FOLDER/pid.RANK
+//   checkpoint_program die PATH SALT call NUMBER VICTIM      the same, of all calls on the files by any library
+//   checkpoint_program hold PATH SALT FOLDER SHARE...        starts an asynchronous save that never ends, of which each
+//                                                            rank writes its share (0 to 1) and then its process
+//                                                            number to FOLDER/pid.RANK; prints "wrote RANK N of M"
 //   checkpoint_program sample PATH                           all kinds of tensors and values, for h5py
 #include "checkpoint_test.hpp"
 #include "faulty.hpp"
+#include "system_calls.hpp"
+#include <ostraka/checkpoint/chunks.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <cstdio>
@@ -45,10 +49,20 @@ int check(const MeshPtr& mesh, const std::string& path) {
   return is_right ? 0 : 1;
 }
 
-[[noreturn]] void hold(const MeshPtr& mesh, const std::string& path, int salt, const std::string& folder) {
+[[noreturn]] void hold(const MeshPtr& mesh, const std::string& path, int salt, const std::string& folder,
+                       double share) {
   Faulty faulty;
-  faulty.hold(true);
-  const auto in_flight = AsyncSave::start(path, make(mesh, salt));
+  const Content content = make(mesh, salt);
+  std::int64_t all = 0;
+  for (const auto& [name, part] : chunks(content.states))
+    all += 3 * 8 * part.written.size(); // weights and two states
+  const auto bytes = static_cast<std::int64_t>(share * static_cast<double>(all));
+  faulty.hold_after(bytes);
+  const auto in_flight = AsyncSave::start(path, content);
+  while (!faulty.is_at_its_end())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::printf("wrote %d %lld of %lld\n", rank, static_cast<long long>(bytes), static_cast<long long>(all));
+  std::fflush(stdout);
   const std::string file = folder + "/pid." + std::to_string(rank);
   std::ofstream(file + ".draft") << getpid() << '\n';
   std::filesystem::rename(file + ".draft", file);
@@ -84,10 +98,15 @@ int run(const std::vector<std::string>& arguments) {
   }
   const int salt = std::stoi(arguments.at(3));
   if (what == "hold")
-    hold(mesh, path, salt, arguments.at(4));
+    hold(mesh, path, salt, arguments.at(4), std::stod(arguments.at(5 + static_cast<std::size_t>(rank))));
   Faulty faulty;
-  if (what == "die" && rank == std::stoi(arguments.at(6)))
-    faulty.fail(arguments.at(4), std::stoi(arguments.at(5)), 0);
+  SystemCalls calls(std::filesystem::path(path).parent_path().string() + "/");
+  if (what == "die" && rank == std::stoi(arguments.at(6))) {
+    if (arguments.at(4) == "call")
+      calls.fail(std::stoi(arguments.at(5)), 0);
+    else
+      faulty.fail(arguments.at(4), std::stoi(arguments.at(5)), 0);
+  }
   save(path, make(mesh, salt));
   return 0;
 }

@@ -2,26 +2,11 @@
 // Every call of the system fails once, on every rank: all ranks get one error that names the call, the file that was
 // there stays, nothing else does, and the next save works.
 #include "checkpoint_test.hpp"
+#include "common_error.hpp"
 #include "faulty.hpp"
 
 namespace ostraka::checkpoint::test {
 namespace {
-
-/// The text of the error of `action`, the same on all ranks; empty when nothing was thrown.
-std::string common_error(const std::function<void()>& action) {
-  std::array<char, 2048> text{};
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_STREQ(name(error.status()), "INPUT_OUTPUT") << error.what();
-    std::strncpy(text.data(), error.what(), text.size() - 1);
-  }
-  std::vector<char> all(text.size() * static_cast<std::size_t>(ranks));
-  MPI_Allgather(text.data(), text.size(), MPI_CHAR, all.data(), text.size(), MPI_CHAR, MPI_COMM_WORLD);
-  for (int r = 0; r < ranks; ++r) // and rank 0 has removed what it has to
-    EXPECT_STREQ(all.data() + static_cast<std::size_t>(r) * text.size(), text.data()) << "on rank " << r;
-  return text.data();
-}
 
 void save_and_wait(const std::string& path, const Content& content) { AsyncSave::start(path, content)->wait(); }
 void save_now(const std::string& path, const Content& content) { save(path, content); }
@@ -50,7 +35,7 @@ protected:
 TEST_P(Faults, OfEveryCall) {
   save(path_, make(4));
   int failures = 0;
-  for (const char* call : {"open", "pwritev", "fsync", "close", "rename"})
+  for (const char* call : {"open", "pwritev", "ftruncate", "fsync", "close", "rename"})
     for (int victim = 0; victim < ranks; ++victim)
       for (int number = 1;; ++number) {
         SCOPED_TRACE(std::string(call) + " " + std::to_string(number) + " of rank " + std::to_string(victim));
@@ -86,7 +71,8 @@ TEST_P(Faults, OfEveryCall) {
           save(path_, make(4));
         MPI_Barrier(MPI_COMM_WORLD);
       }
-  EXPECT_GE(failures, 3 * ranks + 4); // open, write, sync of each; rank 0 also creates, renames and syncs the folder
+  EXPECT_GE(failures,
+            3 * ranks + 6); // open, write, sync of each; rank 0 also writes the frame, renames, syncs the folder
 }
 
 INSTANTIATE_TEST_SUITE_P(Saves, Faults, testing::Values(save_now, save_and_wait),
@@ -125,6 +111,17 @@ TEST(LoadFaults, OnOneRank) {
       expect_state(loaded.states[0], 5, "again");
       MPI_Barrier(MPI_COMM_WORLD);
     }
+}
+
+// Every rank brings what it wrote to the disk, and rank 0 the folder, before and behind the rename; or nobody does.
+TEST_P(Faults, SyncIsDone) {
+  Faulty faulty;
+  GetParam()(path_, make(4));
+  const Content content = make(4);
+  EXPECT_EQ(faulty.count("fsync"), rank == 0 ? 2 : 1);
+  save(path_, content, {.sync = false});
+  AsyncSave::start(path_, content, {.sync = false})->wait();
+  EXPECT_EQ(faulty.count("fsync"), rank == 0 ? 2 : 1);
 }
 
 // What killed saves left goes with the next one; other files stay.

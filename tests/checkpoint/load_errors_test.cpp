@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files and contents that do not fit: one error that lists everything, the same on all ranks, before anything changes.
 #include "checkpoint_test.hpp"
+#include <ostraka/checkpoint/chunks.hpp>
+#include <ostraka/checkpoint/contents.hpp>
 #include <ostraka/checkpoint/impl/format.hpp>
 #include <ostraka/checkpoint/impl/sums.hpp>
 
@@ -284,9 +286,51 @@ TEST_F(LoadErrors, ElementsThatTwoRanksHave) {
   save(path_, make_with_owner(0));
   expect_load(Status::INTERNAL, content, parts);
   expect_load(Status::INTERNAL, content, parts, {.verify = false});
+  expect_state(content.states[0], 1, "as before");
 }
 
-// Case 32: a part that no rank has, or two have.
+// Case 32: a part that no rank has, in a save and a load: layouts in which the first rank takes it for the last one's,
+// and the others for the first one's.
+TEST_F(LoadErrors, Case32) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto make_with_owners = [&](bool is_whole, int salt) {
+    std::vector<int> owners{ranks - 1, is_whole || rank != 0 ? 0 : ranks - 1};
+    const auto layout =
+        std::make_shared<layout::GlobalLayout>(layout::build_tensor_atomic({{3}, {5, 2}}, ranks, std::move(owners)));
+    return content_of(make_state(DBuffer(mesh_, {layout::shard()}, layout, DType::f64), {"m.a", "m.b"}, salt));
+  };
+  const std::initializer_list<std::string> parts{"'main_weight/m.b'", "expected 10", "found 0"};
+  Content content = make_with_owners(false, 1);
+  expect_error(
+      Status::INTERNAL, [&] { save(path_, content); }, parts);
+  EXPECT_TRUE(folder_.names().empty());
+  save(path_, make_with_owners(true, 2));
+  expect_load(Status::INTERNAL, content, parts);
+  expect_load(Status::INTERNAL, content, parts, {.verify = false});
+  expect_state(content.states[0], 1, "as before");
+  Content whole = make_with_owners(true, 0);
+  load(path_, whole);
+  expect_state(whole.states[0], 2, "whole");
+}
+
+// Case 32, in the file: one rank's part was never written.
+TEST_F(LoadErrors, Case32InTheFile) {
+  NamedState state = make({{4 * ranks, 64}}, {"m.a"}, 1);
+  save(path_, content_of(state));
+  const auto part = chunk_of(std::vector<NamedState>{state}, "m.a").written;
+  if (rank == ranks - 1) {
+    const Contents contents = read_contents(path_);
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(contents.tensors[0].offset + 8 * part.begin);
+    file << std::string(static_cast<std::size_t>(8 * part.size()), '\0');
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  Content content = content_of(make({{4 * ranks, 64}}, {"m.a"}, 0));
+  expect_load(Status::INPUT_OUTPUT, content, {"'main_weight/m.a'", "damaged", "expected", "found"});
+}
+
+// The parts alone: one that no rank has, or two have.
 TEST_F(LoadErrors, Coverage) {
   Tensor tensor;
   tensor.group = "main_weight";

@@ -36,5 +36,31 @@ TEST(Memory, OfTheFirstSave) {
   EXPECT_LE(status_bytes("VmHWM:") - before, 64 * mib);
 }
 
+// The memory of a copy stays for the next one, which then touches no new pages, until it is given back.
+TEST(Memory, OfTheCopyStays) {
+  const SharedFolder folder;
+  Meshes meshes;
+  Content content;
+  const MeshPtr mesh = meshes.first(ranks);
+  content.fields.push_back({{"large"}, DBuffer::empty(mesh, {layout::shard()}, {{ranks, 8 * mib}}, DType::f64)});
+  const DBuffer& field = content.fields[0].values;
+  std::memset(field.data(), 1, static_cast<std::size_t>(field.bytes()));
+  const auto save_and_wait = [&] {
+    const auto in_flight = AsyncSave::start(folder.file("a.h5"), content, {.sync = false});
+    in_flight->wait();
+    EXPECT_EQ(in_flight->staging_bytes(), 64 * mib);
+  };
+  const std::int64_t before = status_bytes("VmRSS:");
+  save_and_wait();
+  const std::int64_t behind = status_bytes("VmRSS:");
+  EXPECT_GE(behind - before, 60 * mib);
+  save_and_wait();
+  EXPECT_LE(status_bytes("VmRSS:") - behind, 8 * mib) << "one copy, not two";
+  AsyncSave::release_memory();
+  EXPECT_LE(status_bytes("VmRSS:") - before, 12 * mib);
+  save_and_wait();
+  AsyncSave::release_memory();
+}
+
 } // namespace
 } // namespace ostraka::checkpoint::test

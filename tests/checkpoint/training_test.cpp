@@ -3,6 +3,7 @@
 // checkpoint of one recipe and number of ranks fits every other one.
 #include "checkpoint_test.hpp"
 #include "faulty.hpp"
+#include "support/rounds.hpp"
 #include <ostraka/checkpoint/chunks.hpp>
 #include <ostraka/checkpoint/contents.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
@@ -185,49 +186,103 @@ TEST(Training, ResumeEqualsUninterrupted) {
     }
 }
 
-TEST(Training, AnyRecipeAndRanks) {
-  const SharedFolder folder;
-  Meshes meshes;
-  std::vector<std::pair<Recipe, int>> all;
+struct Arrangement {
+  Recipe recipe;
+  int ranks;
+  std::string text() const {
+    return "recipe " + std::to_string(static_cast<int>(recipe)) + " on " + std::to_string(ranks);
+  }
+};
+
+std::vector<Arrangement> arrangements(std::vector<int> sizes) {
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  std::vector<Arrangement> all;
   for (const Recipe recipe : recipes)
-    for (const int count : {ranks, (ranks + 1) / 2, 1})
-      if (fits(recipe, count) && std::find(all.begin(), all.end(), std::pair{recipe, count}) == all.end())
-        all.emplace_back(recipe, count);
-  for (std::size_t a = 0; a < all.size(); ++a) {
-    const auto [recipe, count] = all[a];
-    const std::string path = folder.file("r" + std::to_string(a));
-    std::map<std::string, std::vector<std::byte>> expected;
-    if (const MeshPtr mesh = mesh_for(meshes, recipe, count)) {
-      Model model(mesh, recipe, DType::bf16, 2);
+    for (const int count : sizes)
+      if (fits(recipe, count))
+        all.push_back({recipe, count});
+  return all;
+}
+
+class Rearranged : public testing::Test {
+protected:
+  void save_on(const Arrangement& from, DType storage) {
+    expected_.clear();
+    if (const MeshPtr mesh = mesh_for(meshes_, from.recipe, from.ranks)) {
+      Model model(mesh, from.recipe, storage, 2);
       model.steps(0, 2);
-      save(path, model.content(), {.sync = false});
-      expected = model.whole();
+      save(path_, model.content(), {.sync = false});
+      expected_ = model.whole();
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    for (std::size_t step : {1, 4, 9}) { // some of the others
-      const auto [to, to_count] = all[(a + step) % all.size()];
-      SCOPED_TRACE("recipe " + std::to_string(static_cast<int>(recipe)) + " on " + std::to_string(count) + " to " +
-                   std::to_string(static_cast<int>(to)) + " on " + std::to_string(to_count));
-      if (const MeshPtr mesh = mesh_for(meshes, to, to_count)) {
-        Model model(mesh, to, DType::bf16, 5);
-        model.load_from(path);
-        const auto found = model.whole();
-        if (!expected.empty()) {
-          EXPECT_EQ(found, expected);
-        }
-        const std::string again = folder.file("again");
-        save(again, model.content(), {.sync = false});
-        if (rank == 0) // state included: two files with equal sums
-          for (const Tensor& tensor : read_contents(path).tensors) {
-            const auto others = read_contents(again).tensors;
-            EXPECT_TRUE(std::any_of(others.begin(), others.end(), [&](const Tensor& other) {
-              return other.path() == tensor.path() && other.crc32c == tensor.crc32c && other.shape == tensor.shape;
-            })) << tensor.path();
-          }
-      }
-      MPI_Barrier(MPI_COMM_WORLD);
-    }
   }
+  void load_on(const Arrangement& to, DType storage) {
+    if (const MeshPtr mesh = mesh_for(meshes_, to.recipe, to.ranks)) {
+      Model model(mesh, to.recipe, storage, 5);
+      model.load_from(path_);
+      const auto found = model.whole();
+      if (!expected_.empty()) {
+        EXPECT_EQ(found, expected_) << to.text();
+      }
+      const std::string again = folder_.file("again");
+      save(again, model.content(), {.sync = false});
+      if (rank == 0)
+        expect_equal_files(again, to.text());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  SharedFolder folder_;
+  Meshes meshes_;
+
+private:
+  // State included: equal sums.
+  void expect_equal_files(const std::string& again, const std::string& what) {
+    const auto others = read_contents(again).tensors;
+    for (const Tensor& tensor : read_contents(path_).tensors)
+      EXPECT_TRUE(std::any_of(others.begin(), others.end(),
+                              [&](const Tensor& other) {
+                                return other.path() == tensor.path() && other.crc32c == tensor.crc32c &&
+                                       other.shape == tensor.shape;
+                              }))
+          << tensor.path() << " " << what;
+  }
+
+  std::string path_ = folder_.file("a.h5");
+  std::map<std::string, std::vector<std::byte>> expected_; ///< empty where this rank did not save
+};
+
+using TrainingElsewhere = Rearranged;
+TEST_F(TrainingElsewhere, AnyRecipeAndRanks) {
+  const auto all = arrangements({1, (ranks + 1) / 2, ranks});
+  for (std::size_t a = 0; a < all.size(); ++a) {
+    SCOPED_TRACE(all[a].text());
+    save_on(all[a], DType::bf16);
+    for (const std::size_t step : {1, 4, 9}) // some of the others
+      load_on(all[(a + step) % all.size()], DType::bf16);
+  }
+}
+
+// All of their products, in the entry for them.
+using RecipeProducts = Rearranged;
+TEST_F(RecipeProducts, RecipesRanksAndTypes) {
+  if (std::getenv("OSTRAKA_TEST_PRODUCTS") == nullptr || rounds(1) == 1)
+    GTEST_SKIP() << "for scripts/test --full";
+  const auto all = arrangements({1, 2, 3, 4, 8});
+  int trips = 0;
+  for (const DType storage : storages)
+    for (const Arrangement& from : all) {
+      SCOPED_TRACE(std::string(name(storage)) + ", " + from.text());
+      save_on(from, storage);
+      for (const Arrangement& to : all) {
+        load_on(to, storage);
+        ++trips;
+      }
+      ASSERT_FALSE(HasFailure());
+    }
+  if (rank == 0)
+    std::printf("%d round trips\n", trips);
 }
 
 TEST(Training, FrozenAndTiedParameters) {

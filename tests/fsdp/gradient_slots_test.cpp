@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ring of gradient slots on one rank.
 #include <ostraka/fsdp/gradient_slots.hpp>
+#include <ostraka/runtime/device.hpp>
 #include <ostraka/runtime/progress.hpp>
 
 #include <gtest/gtest.h>
@@ -48,7 +49,7 @@ struct Ring {
 TEST(GradientSlots, MemoryIsTakenAtUse) {
   Ring ring(2);
   EXPECT_EQ(ring.in_use(), 0);
-  const int slot = ring.slots.acquire();
+  const int slot = ring.slots.acquire(*runtime::compute_stream(runtime::Device::host));
   EXPECT_EQ(ring.in_use(), 256);
   EXPECT_EQ(ring.slots.storage(slot)->bytes(), 256);
   EXPECT_TRUE(ring.slots.storage(slot)->is_allocated());
@@ -59,7 +60,7 @@ TEST(GradientSlots, EqualRequestsAlternate) {
     Ring ring(count);
     std::vector<int> order;
     for (int i = 0; i < 3 * count; ++i) {
-      order.push_back(ring.slots.acquire());
+      order.push_back(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)));
       ring.slots.release(order.back(), Event());
     }
     EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), static_cast<std::size_t>(count));
@@ -72,35 +73,38 @@ TEST(GradientSlots, EqualRequestsAlternate) {
 TEST(GradientSlots, AProducerWaitsForTheReductionOfItsSlot) {
   Ring ring(1);
   Reduction reduction;
-  ring.slots.release(ring.slots.acquire(), reduction.event);
+  ring.slots.release(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)), reduction.event);
   const Delayed delayed(reduction);
-  ring.slots.acquire();
+  ring.slots.acquire(*runtime::compute_stream(runtime::Device::host));
   EXPECT_TRUE(reduction.event.is_done());
 }
 
 TEST(GradientSlots, AProducerWithAFreeSlotDoesNotWait) {
   Ring ring(2);
   Reduction reduction;
-  ring.slots.release(ring.slots.acquire(), reduction.event);
+  ring.slots.release(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)), reduction.event);
   const Delayed delayed(reduction);
-  ring.slots.release(ring.slots.acquire(), Event());
+  ring.slots.release(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)), Event());
   EXPECT_FALSE(reduction.event.is_done());
 }
 
 TEST(GradientSlots, MoreModulesWithUsesToComeThanSlots) {
   Ring ring(2);
-  const std::set<int> bound{ring.slots.acquire(), ring.slots.acquire(), ring.slots.acquire(), ring.slots.acquire()};
+  const std::set<int> bound{ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)),
+                            ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)),
+                            ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)),
+                            ring.slots.acquire(*runtime::compute_stream(runtime::Device::host))};
   EXPECT_EQ(bound.size(), 4u);
   EXPECT_EQ(ring.in_use(), 4 * 256);
   ring.slots.release(2, Event());
-  EXPECT_EQ(ring.slots.acquire(), 2); // the only one that is free
+  EXPECT_EQ(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)), 2); // the only one that is free
 }
 
 TEST(GradientSlots, ABoundSlotIsNeverHandedOutAgain) {
   Ring ring(2);
-  const int kept = ring.slots.acquire();
+  const int kept = ring.slots.acquire(*runtime::compute_stream(runtime::Device::host));
   for (int i = 0; i < 5; ++i) {
-    const int slot = ring.slots.acquire();
+    const int slot = ring.slots.acquire(*runtime::compute_stream(runtime::Device::host));
     EXPECT_NE(slot, kept);
     ring.slots.release(slot, Event());
   }
@@ -111,17 +115,17 @@ TEST(GradientSlots, AnErrorOfTheReductionReachesTheNextProducer) {
   Reduction reduction;
   reduction.state->done = true;
   reduction.state->error = std::make_exception_ptr(std::runtime_error("lost"));
-  ring.slots.release(ring.slots.acquire(), reduction.event);
-  EXPECT_THROW(ring.slots.acquire(), std::runtime_error);
+  ring.slots.release(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)), reduction.event);
+  EXPECT_THROW(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)), std::runtime_error);
 }
 
 TEST(GradientSlots, ReleaseStorageGivesAllBackAndTheRingGoesOn) {
   Ring ring(2);
   for (int i = 0; i < 2; ++i)
-    ring.slots.release(ring.slots.acquire(), Event());
+    ring.slots.release(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)), Event());
   ring.slots.release_storage();
   EXPECT_EQ(ring.in_use(), 0);
-  ring.slots.acquire();
+  ring.slots.acquire(*runtime::compute_stream(runtime::Device::host));
   EXPECT_EQ(ring.in_use(), 256);
 }
 
@@ -135,7 +139,7 @@ TEST(GradientSlots, ReserveGrowsTheArenaOnce) {
     EXPECT_EQ(arena->usage(Kind::transient).in_use, 0);
     const int growths = arena->growths();
     for (int slot = 0; slot < std::min(needed, 3); ++slot)
-      slots.acquire();
+      slots.acquire(*runtime::compute_stream(runtime::Device::host));
     EXPECT_EQ(arena->growths(), growths);
   }
 }
@@ -148,7 +152,7 @@ TEST(GradientSlots, ReserveHasRoomForAllThatAreBoundAtOnce) {
   EXPECT_EQ(arena->reserved(), 256 * 4);
   const int growths = arena->growths();
   for (int slot = 0; slot < 4; ++slot)
-    slots.acquire();
+    slots.acquire(*runtime::compute_stream(runtime::Device::host));
   EXPECT_EQ(arena->growths(), growths);
 }
 
@@ -161,7 +165,7 @@ TEST(GradientSlots, ABoundOnBytesMakesTheRingShorter) {
     slots.reserve(bytes, 4);
     std::set<int> used;
     for (int i = 0; i < 10; ++i) {
-      const int slot = slots.acquire();
+      const int slot = slots.acquire(*runtime::compute_stream(runtime::Device::host));
       used.insert(slot);
       slots.release(slot, Event());
     }
@@ -179,7 +183,7 @@ TEST(GradientSlots, ReserveKeepsTheLargest) {
   Ring ring(1);
   ring.slots.reserve(1024, 1);
   ring.slots.reserve(64, 1);
-  EXPECT_EQ(ring.slots.storage(ring.slots.acquire())->bytes(), 1024);
+  EXPECT_EQ(ring.slots.storage(ring.slots.acquire(*runtime::compute_stream(runtime::Device::host)))->bytes(), 1024);
 }
 
 } // namespace

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "dense.hpp"
-#include "support/elements.hpp"
+#include "support/any_memory.hpp"
 #include "support/expect_error.hpp"
+#include "support/on_stream.hpp"
 #include "support/world.hpp"
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/optim/optimizer.hpp>
@@ -24,15 +25,16 @@ namespace ostraka::fsdp::test {
 
 using namespace ostraka::test;
 
-/// All ranks on one axis. Memory that nobody wrote, or that was released, is NaN from here on.
+/// All ranks on one axis. Memory that nobody wrote, or that was released, is NaN from here on, unless the environment
+/// says otherwise.
 inline buffer::MeshPtr make_mesh() {
-  setenv("OSTRAKA_CHECK", "1", 1);
+  setenv("OSTRAKA_CHECK", "1", 0);
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
 }
 
 /// Two replicas of half of the ranks each, where that is possible, else one.
 inline buffer::MeshPtr make_plane() {
-  setenv("OSTRAKA_CHECK", "1", 1);
+  setenv("OSTRAKA_CHECK", "1", 0);
   const int outer = ranks % 2 == 0 ? 2 : 1;
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {outer, ranks / outer});
 }
@@ -54,8 +56,16 @@ inline int ranks_per_node() {
   return pieces == nullptr ? ranks : std::min(std::atoi(pieces), ranks);
 }
 
+/// Whether the meshes of this program are on devices.
+inline bool is_on_device() {
+  const char* device = std::getenv("OSTRAKA_DEVICE");
+  return device != nullptr && std::string(device) != "host";
+}
+
 /// By the environment, ranks of the node of this one, itself included, that use memory together.
 inline int sharing_ranks() {
+  if (is_on_device())
+    return 1;
   const char* backend = std::getenv("OSTRAKA_BACKEND");
   if (backend != nullptr && std::string(backend) == "mpi")
     return 1;
@@ -69,6 +79,8 @@ inline bool shares_weights() { return ranks > 1 && sharing_ranks() == ranks; }
 /// Whether some ranks share memory: then what no_shard updates is cut among all.
 inline bool cuts_updates() {
   const char* backend = std::getenv("OSTRAKA_BACKEND");
+  if (is_on_device())
+    return false;
   const bool is_mpi = backend != nullptr && std::string(backend) == "mpi";
   return !is_mpi && ranks > 1 && ranks_per_node() > 1;
 }
@@ -95,8 +107,9 @@ inline Values whole_main_weights(const FsdpContext& context) {
     for (int i = 0; i < state.main_weight.layout()->num_tensors(); ++i) {
       const buffer::TensorRange own = state.main_weight.tensor_range(i);
       std::vector<double> tensor(state.main_weight.layout()->tensor_range(i).size(), -1e300);
-      for (std::int64_t k = 0; k < own.count; ++k)
-        tensor[own.offset + k] = element(own.data, k, state.main_weight.dtype());
+      const std::vector<double> part = elements_at(own.data, own.count, state.main_weight.dtype());
+      std::copy(part.begin(), part.end(), tensor.begin() + own.offset);
+      settle(context.mesh()->device());
       MPI_Allreduce(MPI_IN_PLACE, tensor.data(), static_cast<int>(tensor.size()), MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
       whole.push_back(std::move(tensor));
     }
@@ -108,7 +121,7 @@ inline std::vector<double> whole_parameter(FsdpModule& module, const std::string
   module.unshard();
   const ParameterSpec& spec = module.spec(name);
   const DType compute = spec.dtype == DType::f64 ? DType::f64 : DType::f32;
-  const auto values = elements(module.parameter(name, compute), layout::numel(spec.shape), compute);
+  const auto values = elements_at(module.parameter(name, compute), layout::numel(spec.shape), compute);
   module.reshard();
   return values;
 }
@@ -189,36 +202,40 @@ public:
     const int last = static_cast<int>(visits.size()) - 1;
     int event = 0;
     const auto stops = [&] { return event++ == stop; };
-    std::vector<std::vector<T>> x{data_rows<T>(rows(micro_batch), options_.net.modules[visits[0]].in, input_value)};
+    std::vector<Rows> x{shared(data_rows<T>(rows(micro_batch), options_.net.modules[visits[0]].in, input_value))};
     for (int v = 0; v <= last; ++v) {
       const int m = visits[v];
       if (stops())
         return false;
       modules_[m]->pre_forward();
-      x.push_back(dense_forward(options_.net.modules[m], v < last, read(m, "weight"), read(m, "bias"), x[v]));
+      x.push_back(shared({}));
+      compute([layer = options_.net.modules[m], bends = v < last, weight = read(m, "weight"), bias = read(m, "bias"),
+               in = x[v], out = x[v + 1]] { *out = dense_forward(layer, bends, weight, bias, *in); });
       if (stops())
         return false;
       modules_[m]->post_forward();
     }
-    auto d = data_rows<T>(rows(micro_batch), options_.net.modules[visits[last]].out, target_value);
-    for (std::size_t i = 0; i < d.size(); ++i)
-      d[i] = static_cast<T>(local_factor()) * (x[last + 1][i] - d[i]);
+    const Rows d = shared(data_rows<T>(rows(micro_batch), options_.net.modules[visits[last]].out, target_value));
+    compute([d, out = x[last + 1], factor = static_cast<T>(local_factor())] {
+      for (std::size_t i = 0; i < d->size(); ++i)
+        (*d)[i] = factor * ((*out)[i] - (*d)[i]);
+    });
     for (int v = last; v >= 0; --v) {
       const int m = visits[v];
-      const Dense& layer = options_.net.modules[m];
+      const Dense layer = options_.net.modules[m];
       if (stops())
         return false;
       modules_[m]->pre_backward();
       if (stops())
         return false;
-      dense_unbend(v < last, x[v + 1], d);
+      compute([bends = v < last, out = x[v + 1], d] { dense_unbend(bends, *out, *d); });
       const FsdpModule::Gradient weight = modules_[m]->gradient("weight", compute_);
-      dense_weight_gradient(layer, x[v], d, weight.beta, static_cast<T*>(weight.data));
+      compute([=, in = x[v]] { dense_weight_gradient(layer, *in, *d, weight.beta, static_cast<T*>(weight.data)); });
       if (stops())
         return false;
       const FsdpModule::Gradient bias = modules_[m]->gradient("bias", compute_);
-      dense_bias_gradient(layer, d, bias.beta, static_cast<T*>(bias.data));
-      d = dense_input_gradient(layer, read(m, "weight"), d);
+      compute([=] { dense_bias_gradient(layer, *d, bias.beta, static_cast<T*>(bias.data)); });
+      compute([=, weights = read(m, "weight")] { *d = dense_input_gradient(layer, weights, *d); });
       modules_[m]->post_backward();
     }
     return !stops();
@@ -274,6 +291,14 @@ public:
   }
 
 private:
+  using Rows = std::shared_ptr<std::vector<T>>;
+  static Rows shared(std::vector<T> values) { return std::make_shared<std::vector<T>>(std::move(values)); }
+  /// Arithmetic of the network, in the order of the compute stream.
+  template <class Body>
+  void compute(Body&& body) const {
+    on_stream(context_->mesh()->device(), std::forward<Body>(body));
+  }
+
   const T* read(int m, const char* name) const { return static_cast<const T*>(modules_[m]->parameter(name, compute_)); }
 
   /// What a row's squared error is multiplied with on its rank, so that both reductions give the whole batch's mean.

@@ -221,7 +221,7 @@ private:
   std::vector<double> read(int m, int p) const {
     const ParameterPlan& parameter = plan_.modules[m].parameters[p];
     const DType compute = dtype_of(compute_of(parameter));
-    return elements(modules_[m]->parameter(parameter.names.back(), compute), parameter.size(), compute);
+    return elements_at(modules_[m]->parameter(parameter.names.back(), compute), parameter.size(), compute);
   }
   template <class T>
   std::vector<T> read_as(int m, int p) const {
@@ -265,11 +265,13 @@ private:
     const std::vector<double> weight = read(use_of(node).module, p);
     for (int name = 0; name < static_cast<int>(parameter.names.size()); ++name) {
       const auto [out, beta] = module_of(node).gradient(parameter.names[name], dtype_of(wide(parameter.storage)));
-      for (std::size_t i = 0; i < weight.size(); ++i) {
-        const double value = plan_.contribution(rank, batch_->time, node.use, p, name, static_cast<std::int64_t>(i)) +
-                             parameter.slope * weight[i];
-        contribute(static_cast<T*>(out) + i, beta, static_cast<T>(!is_half ? value : part == 0 ? 4 + value : -4));
-      }
+      write_to(static_cast<T*>(out), beta, static_cast<std::int64_t>(weight.size()), [&, beta = beta](T* gradient) {
+        for (std::size_t i = 0; i < weight.size(); ++i) {
+          const double value = plan_.contribution(rank, batch_->time, node.use, p, name, static_cast<std::int64_t>(i)) +
+                               parameter.slope * weight[i];
+          contribute(gradient + i, beta, static_cast<T>(!is_half ? value : part == 0 ? 4 + value : -4));
+        }
+      });
     }
   }
 
@@ -284,10 +286,25 @@ private:
     dense_unbend(true, y, d);
     const ParameterPlan& parameter = plan_.modules[m].parameters[p];
     const auto [out, beta] = module_of(node).gradient(parameter.names[0], dtype_of(wide(parameter.storage)));
-    if (p == 0)
-      dense_weight_gradient(layer, data<T>(node.use, layer.in, false), d, beta, static_cast<T*>(out));
-    else
-      dense_bias_gradient(layer, d, beta, static_cast<T*>(out));
+    write_to(static_cast<T*>(out), beta, parameter.size(), [&, beta = beta](T* gradient) {
+      if (p == 0)
+        dense_weight_gradient(layer, data<T>(node.use, layer.in, false), d, beta, gradient);
+      else
+        dense_bias_gradient(layer, d, beta, gradient);
+    });
+  }
+
+  /// Has body(gradient) write `count` elements at `out`, on devices by way of copies.
+  template <class T, class Body>
+  static void write_to(T* out, double beta, std::int64_t count, Body&& body) {
+    if (!runtime::is_device_memory(out))
+      return body(out);
+    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+    std::vector<std::byte> copy(static_cast<std::size_t>(bytes));
+    if (beta != 0)
+      copy = bytes_at(out, bytes);
+    body(reinterpret_cast<T*>(copy.data()));
+    write_at(out, copy.data(), bytes);
   }
 
   // --- comparisons
@@ -347,10 +364,12 @@ private:
     const buffer::TensorRange own = state.main_weight.tensor_range(index);
     const auto size = static_cast<std::size_t>(state.main_weight.layout()->tensor_range(index).size());
     std::vector<double> bounds(2 * size, -std::numeric_limits<double>::infinity()); // largest, and minus the smallest
+    const std::vector<double> part = elements_at(own.data, own.count, state.main_weight.dtype());
     for (std::int64_t k = 0; k < own.count; ++k) {
-      bounds[own.offset + k] = element(own.data, k, state.main_weight.dtype());
+      bounds[own.offset + k] = part[static_cast<std::size_t>(k)];
       bounds[size + own.offset + k] = -bounds[own.offset + k];
     }
+    settle(context_->mesh()->device());
     MPI_Allreduce(MPI_IN_PLACE, bounds.data(), static_cast<int>(2 * size), MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     for (std::size_t i = 0; i < size; ++i)
       EXPECT_EQ(bounds[i], -bounds[size + i]) << what << ", element " << i << ": ranks disagree";

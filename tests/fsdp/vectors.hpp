@@ -25,8 +25,11 @@ inline FsdpModule& with_vectors(FsdpModule& module, const std::vector<std::pair<
 /// Contributes `value` to every element; returns beta.
 inline double write(FsdpModule& module, const std::string& name, double value) {
   const FsdpModule::Gradient gradient = module.gradient(name, DType::f64);
-  for (std::int64_t i = 0; i < size_of_parameter(module, name); ++i)
-    contribute(static_cast<double*>(gradient.data) + i, gradient.beta, value);
+  on_stream(is_on_device() ? runtime::Device::cuda : runtime::Device::host,
+            [=, size = size_of_parameter(module, name)] {
+              for (std::int64_t i = 0; i < size; ++i)
+                contribute(static_cast<double*>(gradient.data) + i, gradient.beta, value);
+            });
   return gradient.beta;
 }
 
@@ -46,8 +49,8 @@ inline void backward(FsdpModule& module, double value, const std::vector<std::st
 /// This rank's elements of the reduced gradient.
 inline void expect_gradient(const FsdpModule& module, const std::string& name, double expected) {
   const buffer::TensorRange own = module.main_gradient(name, DType::f64);
-  for (std::int64_t i = 0; i < own.count; ++i)
-    EXPECT_EQ(element(own.data, i, DType::f64), expected) << module.full_name() << "." << name << ", element " << i;
+  EXPECT_EQ(elements_at(own.data, own.count, DType::f64), constant(own.count, expected))
+      << module.full_name() << "." << name;
 }
 
 /// 1 + 2 + ... + ranks.
@@ -70,8 +73,7 @@ struct Layers {
   static constexpr std::int64_t size = 8192; ///< many pages
 
   void expect_readable(int k) {
-    const auto* w = static_cast<const double*>(layers[k]->parameter("w", DType::f64));
-    EXPECT_EQ(std::vector<double>(w, w + size), constant(size, k + 1));
+    EXPECT_EQ(elements_at(layers[k]->parameter("w", DType::f64), size, DType::f64), constant(size, k + 1));
   }
   void forward_all() {
     for (FsdpModule* layer : layers)

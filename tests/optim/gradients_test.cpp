@@ -27,7 +27,8 @@ std::vector<NamedState> make_states(DType dtype = DType::f64) {
 void put(const NamedState& state, int tensor, std::int64_t index, double value) {
   const buffer::TensorRange own = state.main_gradient.tensor_range(tensor);
   if (index >= own.offset && index < own.offset + own.count)
-    set_element(own.data, index - own.offset, state.main_gradient.dtype(), value);
+    write_at(static_cast<std::byte*>(own.data) + (index - own.offset) * width_of(state.main_gradient.dtype()),
+             encode({value}, state.main_gradient.dtype()).data(), width_of(state.main_gradient.dtype()));
 }
 
 template <class Expected>

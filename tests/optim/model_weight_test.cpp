@@ -2,7 +2,6 @@
 // Model weights of another type that the update writes: bit for bit what a cast of the main weights gives.
 #include "optim_test.hpp"
 
-#include <cstring>
 #include <limits>
 
 namespace ostraka::optim::test {
@@ -10,7 +9,7 @@ namespace {
 
 void expect_cast_bits(const NamedState& state) {
   const DBuffer expected = state.main_weight.cast(state.model_weight.dtype());
-  EXPECT_EQ(std::memcmp(state.model_weight.data(), expected.data(), static_cast<std::size_t>(expected.bytes())), 0);
+  EXPECT_EQ(bytes_at(state.model_weight.data(), expected.bytes()), bytes_at(expected.data(), expected.bytes()));
 }
 
 // Around the ends of blocks, and more of them than one.

@@ -124,6 +124,19 @@ TEST(Agreement, ManyGroups) {
   });
 }
 
+// The last one is gathered ahead, as is expected, and then nobody uses it.
+TEST(Agreement, AModuleThatIsLeftOut) {
+  using fsdp::Hook;
+  for_all_recipes([](Request& request) {
+    request.units = steam();
+    request.forward = {
+        {0, Hook::pre_forward}, {0, Hook::post_forward}, {1, Hook::pre_forward}, {1, Hook::post_forward}};
+    request.backward = {
+        {1, Hook::pre_backward}, {1, Hook::post_backward}, {0, Hook::pre_backward}, {0, Hook::post_backward}};
+    expect_agreement(request);
+  });
+}
+
 void run_trees(std::uint64_t seed, int count) {
   if (const char* one = std::getenv("OSTRAKA_TEST_SEED"); one != nullptr)
     seed = std::strtoull(one, nullptr, 10), count = 1;

@@ -160,6 +160,23 @@ TEST(Formulas, NodesKeepWholeWeightsOnce) {
   EXPECT_DOUBLE_EQ(report.formula_bytes_per_parameter, 2.0 / 8 + 4 + 12.0 / 16);
 }
 
+// Caches bound it on one node only, and for all ranks of the node together; a bound that is set applies everywhere.
+TEST(Formulas, TheRingOfGradientSlots) {
+  Request request = mixed(8, std::int64_t{1} << 20, {{"data", 4}}, Recipe::zero_3); // slots of 4 MiB
+  request.backend = Backend::node;
+  request.config.gradient_slots = 6;
+  EXPECT_EQ(dry_run(request).gradient_slots, 6);
+  request.cache_bytes = std::int64_t{4 * 3 * 4} << 20;
+  EXPECT_EQ(dry_run(request).gradient_slots, 3);
+  request.cache_bytes = 1;
+  EXPECT_EQ(dry_run(request).gradient_slots, 1);
+  request.ranks_per_node = 2;
+  EXPECT_EQ(dry_run(request).gradient_slots, 6);
+  request.config.gradient_slot_bytes = std::int64_t{2 * 2 * 4} << 20;
+  EXPECT_EQ(dry_run(request).gradient_slots, 2);
+  EXPECT_EQ(dry_run(request).bytes.slots_peak, std::int64_t{2 * 4} << 20);
+}
+
 // --- time lines
 
 /// Two ranks, ZeRO-3; gathers and reduce-scatters take a second each, updates and agreements nothing.

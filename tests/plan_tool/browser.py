@@ -24,7 +24,7 @@ def find():
 class Browser:
     """A page with what it logs; `errors` are exceptions and messages of level error or warning."""
 
-    def __init__(self, program, seconds=60):
+    def __init__(self, program, seconds=100):
         self.deadline = time.monotonic() + seconds
         self.folder = tempfile.mkdtemp(prefix="ostraka-chromium-")
         self.errors, self.requests, self.number, self.pending = [], [], 0, b""

@@ -118,6 +118,49 @@ class Models(ToolTest):
         # Four times the bytes take 16 times as long, so twice take four times: 4 s for each of six gathers.
         self.assertAlmostEqual(found["exposed_s"], 6 * 4 + 3 * 0.5)
 
+    def test_seconds_of_units(self):
+        """The model file's come first, then those of the machine file's units, then its operations per second."""
+        tensors = [["w", [100, 100]], ["b", [100]]]
+        model = self.model({"units": [{"unit": "a", "tensors": tensors, "forward_s": 1, "backward_s": 2},
+                                      {"unit": "b", "tensors": tensors, "count": 2}, {"unit": "c", "tensors": tensors}]})
+        times = {"forward_s": 3, "backward_s": 5}
+        machine = self.model({"flops": 1e6, "units": {"a": times, "b": times}}, "machine.json")
+        document = self.json(model, "--ranks", "1", "--machine", machine, "--samples", "7", "--recipe", "zero_3")
+        self.assertEqual([(unit["forward_s"], unit["backward_s"]) for unit in document["model"]["units"]],
+                         [(1, 2), (3, 5), (2 * 7 * 1e4 / 1e6, 4 * 7 * 1e4 / 1e6)])
+        self.assertAlmostEqual(outcomes(document)["zero_3"]["arithmetic_s"], 3 + 2 * 8 + 6 * 7 * 1e4 / 1e6)
+
+    def test_measured(self):
+        """A gather that was measured takes that long, whatever latency and bandwidth are."""
+        layers = self.layers()
+        size = 4 * (64 * 64 + 64)
+        measured = {"ranks": 4, "allgather": [[size // 2, 1.0], [size * 2, 4.0]], "reduce_scatter": [[size, 8.0]], "allreduce": []}
+        machine = {"overlap": 0.25, "network": {"latency_s": 0.0, "bandwidth": 1e12, "measured": measured}}
+        document = self.json(layers, "--ranks", "4", "--backend", "nccl", "--machine", self.model(machine, "machine.json"), "--recipe", "zero_3")
+        self.assertEqual({key: document["request"]["machine"][key] for key in machine}, machine)
+        outcome = outcomes(document)["zero_3"]
+        for kind, seconds in (("allgather", 2.0), ("reduce_scatter", 8.0)):
+            lengths = [span["end_s"] - span["begin_s"] for span in outcome["spans"] if span["operation"] == kind]
+            self.assertGreater(len(lengths), 0)
+            self.assertGreaterEqual(min(lengths), 0.99 * seconds)
+
+    def test_links(self):
+        """A link of an axis counts there, that of the network elsewhere, that of the node where memory is shared."""
+        layers = self.layers()
+
+        def step(*links, backend="mpi"):
+            machine = self.model(dict(links), "machine.json")
+            document = self.json(layers, "--mesh", "a=2,b=2", "--ranks-per-node", "2", "--backend", backend, "--machine", machine,
+                                 "--recipe", "zero_3")
+            return outcomes(document)["zero_3"]["step_s"]
+        slow = {"latency_s": 1, "bandwidth": "1 GB/s"}
+        self.assertLess(step(), 0.1)
+        self.assertGreater(step(("network", slow)), 1)
+        for axis in ("a", "b"):
+            self.assertGreater(step(("axes", {axis: slow})), 1, axis)
+        self.assertEqual(step(("node", slow)), step())
+        self.assertGreater(step(("node", slow), backend="node"), 1)
+
 
 class Questions(ToolTest):
     def test_fits(self):
@@ -197,6 +240,8 @@ class Questions(ToolTest):
         for point in sweep["points"]:
             alone = self.json(model, "--mesh", f"node={point['ranks'] // 4},gpu=4", "--recipe", "zero_3,hsdp")
             self.assertEqual(alone["points"], [point])
+        found = self.json(model, "--mesh", "a=2,b=*,c=3", "--ranks", "6,24", "--recipe", "hsdp")
+        self.assertEqual([[axis["size"] for axis in point["mesh"]] for point in found["points"]], [[2, 1, 3], [2, 4, 3]])
         self.assertEqual([point["ranks"] for point in self.json(model, "--ranks", "3,5,100", "--recipe", "zero_3")["points"]], [3, 5, 100])
 
     def test_sweep_of_a_large_model(self):

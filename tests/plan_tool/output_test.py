@@ -66,15 +66,22 @@ class Table(ToolTest):
                           "--micro-batches", "4")
 
     def test_sweep_and_questions(self):
+        machine = self.model({"flops": 1e14}, "machine.json")
         lines = self.expect_table(MODELS / "vit-large-patch16-224.json", "--mesh", "node=*,gpu=4", "--ranks", "4..64",
-                                  "--memory", "2GB", "--node-memory", "1TB")
+                                  "--memory", "2GB", "--node-memory", "1TB", "--machine", machine, "--samples", "256")
         self.assertIn("4 ranks on 1 node (node=1 x gpu=4), nccl to", lines)
         asked = [self.layers(), "--ranks", "2,4", "--memory", "2MB", "--largest", "--layouts", "--recipe", "zero_3"]
         document, text = self.json(*asked), self.succeed(*asked)
         for point in document["points"]:
             largest = point["outcomes"][0]["largest"]
             self.assertRegex(text, rf"\b{point['ranks']}  zero_3 +{largest['count']} .* {re.escape(bytes_text(largest['peak']))} ")
-            self.assertIn(f"Layouts on {point['ranks']} ranks", text)
+            part = text.split(f"Layouts on {point['ranks']} ranks")[1].split("\n\n")[0]
+            for entry in point["layouts"]:
+                for report in entry["reports"]:
+                    row = [entry["unit"], str(entry["group"]), report["policy"], f"{report['padding']:,}", f"{report['largest_segment']:,}",
+                           f"{digits(100 * report['overhead'])} %"]
+                    self.assertIn(row, [re.split(r"  +", line.strip()) for line in part.splitlines()])
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
 
 
 class Picture(ToolTest):
@@ -88,7 +95,7 @@ class Picture(ToolTest):
 
     def test_bars(self):
         document, root = self.draw(MODELS / "llama-3-70b.json", "--mesh", "node=*,gpu=8", "--ranks", "64..256", "--storage", "bf16",
-                                   "--memory", "80GiB")
+                                   "--memory", "80GiB", "--micro-batches", "2")
         boxes = [box for box in self.svg(root, "bars").iter(SVG + "rect") if box.get("data-bytes")]
         expected = [(kind, size, point["ranks"], outcome["recipe"]) for point in document["points"] for outcome in point["outcomes"]
                     for kind, size in parts(outcome).items() if size]

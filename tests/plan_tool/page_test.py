@@ -33,7 +33,7 @@ class Page(ToolTest):
         super().setUp()
         self.page = self.folder / "plan.html"
         self.asked = [MODELS / "llama-3-8b.json", "--mesh", "node=*,gpu=8", "--ranks", RANKS, "--memory", "40GiB",
-                      "--storage", "bf16"]
+                      "--storage", "bf16", "--micro-batches", "2"]
         self.document = self.json(*self.asked, "--html", self.page)
         self.browser = Browser(PROGRAM)
         self.addCleanup(self.browser.close)

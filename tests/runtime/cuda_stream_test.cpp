@@ -314,9 +314,9 @@ TEST(Double, FindsUseOfMemoryThatIsGone) {
   const auto stream = make_queue(Device::cuda, "gather");
   const auto arena = memory::make_arena(Device::cuda);
   const auto block = arena->allocate(100, memory::Kind::other);
-  stream->launch("copy", [&](const Execution& execution) { copy(execution, block.data, block.data + 50, 50); });
   arena->release(block, memory::Kind::other);
   arena->trim();
+  stream->launch("copy", [&](const Execution& execution) { copy(execution, block.data, block.data + 50, 50); });
   synchronize(stream->record(), "gather");
   EXPECT_NE(ostraka::cuda_double::take_misuse().find("no longer"), std::string::npos);
 }

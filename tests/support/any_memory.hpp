@@ -23,6 +23,11 @@ inline std::vector<std::byte> bytes_at(const void* data, std::int64_t bytes) {
   return result;
 }
 
+/// Elements of an array of `dtype`, wherever it is, after everything that the compute stream has.
+inline std::vector<double> elements_at(const void* data, std::int64_t count, DType dtype) {
+  return elements(bytes_at(data, count * width_of(dtype)).data(), count, dtype);
+}
+
 inline void write_at(void* data, const void* from, std::int64_t bytes) {
   const bool is_device = bytes > 0 && runtime::is_device_memory(data);
   runtime::copy_now(is_device ? runtime::Device::cuda : runtime::Device::host, from, data, bytes);

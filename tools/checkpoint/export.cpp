@@ -98,11 +98,9 @@ Export plan(const CheckpointFile& checkpoint, const std::vector<const Tensor*>& 
 void copy(const CheckpointFile& checkpoint, const Tensor& tensor, const File& out, std::int64_t offset,
           std::vector<std::byte>& buffer, Progress& progress) {
   TensorReader reader(checkpoint, tensor);
-  for_each_block(tensor.bytes(), [&](std::int64_t begin, std::int64_t size) {
-    const auto block = std::span(buffer).first(static_cast<std::size_t>(size));
+  for_each_block(tensor.bytes(), buffer, progress, [&](std::int64_t begin, auto block) {
     reader.read(block);
     out.write(offset + begin, block);
-    progress.add(size);
   });
   reader.expect_sum();
 }

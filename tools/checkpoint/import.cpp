@@ -82,9 +82,8 @@ Import plan(const SafetensorsHeader& header, const ImportOptions& options) {
 /// Calls body(offset in the tensor, block) for all of it.
 template <class Body>
 void read_blocks(const File& in, const SafetensorsHeader& header, const Safetensor& tensor,
-                 std::vector<std::byte>& buffer, Body&& body) {
-  for_each_block(tensor.end - tensor.begin, [&](std::int64_t offset, std::int64_t size) {
-    const auto block = std::span(buffer).first(static_cast<std::size_t>(size));
+                 std::vector<std::byte>& buffer, Progress& progress, Body&& body) {
+  for_each_block(tensor.end - tensor.begin, buffer, progress, [&](std::int64_t offset, auto block) {
     in.read(header.data + tensor.begin + offset, block, tensor.name);
     body(offset, block);
   });
@@ -107,17 +106,15 @@ int import_safetensors(const ImportOptions& options) {
     // Sums stand before the data in the file, so everything is read twice.
     Progress progress("import", 2 * bytes);
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      read_blocks(in, header, import.sources[i], buffer, [&](std::int64_t, std::span<const std::byte> block) {
+      read_blocks(in, header, import.sources[i], buffer, progress, [&](std::int64_t, std::span<const std::byte> block) {
         tensors[i].crc32c = checkpoint::impl::crc32c(tensors[i].crc32c, block.data(), block.size());
-        progress.add(static_cast<std::int64_t>(block.size()));
       });
     checkpoint::impl::write_frame(replacement.path().string(), import.contents);
     const File out(replacement.path(), File::Access::write);
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      read_blocks(in, header, import.sources[i], buffer, [&](std::int64_t offset, std::span<const std::byte> block) {
-        out.write(tensors[i].offset + offset, block);
-        progress.add(static_cast<std::int64_t>(block.size()));
-      });
+      read_blocks(
+          in, header, import.sources[i], buffer, progress,
+          [&](std::int64_t offset, std::span<const std::byte> block) { out.write(tensors[i].offset + offset, block); });
   }
   replacement.commit();
   std::printf("%s: %zu tensors, %s\n", options.file.c_str(), tensors.size(), human_bytes(bytes).c_str());

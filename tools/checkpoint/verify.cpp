@@ -9,12 +9,9 @@
 namespace ostraka::tool {
 namespace {
 
-void check(const CheckpointFile& checkpoint, const Tensor& tensor, std::vector<std::byte>& block, Progress& progress) {
+void check(const CheckpointFile& checkpoint, const Tensor& tensor, std::vector<std::byte>& buffer, Progress& progress) {
   TensorReader reader(checkpoint, tensor);
-  for_each_block(tensor.bytes(), [&](std::int64_t, std::int64_t size) {
-    reader.read(std::span(block).first(static_cast<std::size_t>(size)));
-    progress.add(size);
-  });
+  for_each_block(tensor.bytes(), buffer, progress, [&](std::int64_t, auto block) { reader.read(block); });
   reader.expect_sum();
 }
 
@@ -23,13 +20,13 @@ void check(const CheckpointFile& checkpoint, const Tensor& tensor, std::vector<s
 int verify(const VerifyOptions& options) {
   const CheckpointFile checkpoint(options.file);
   const auto tensors = select(checkpoint, options.only);
-  std::vector<std::byte> block(block_bytes);
+  std::vector<std::byte> buffer(block_bytes);
   std::vector<std::string> damages;
   {
     Progress progress("verify", total_bytes(tensors));
     for (const Tensor* tensor : tensors)
       try {
-        check(checkpoint, *tensor, block, progress);
+        check(checkpoint, *tensor, buffer, progress);
       } catch (const Damage& damage) {
         damages.emplace_back(damage.what());
       }

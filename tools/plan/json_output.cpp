@@ -171,7 +171,22 @@ Json model_json(const Study& study) {
           {"units", units}};
 }
 
-Json link_json(const plan::Link& link) { return {{"latency_s", link.latency_s}, {"bandwidth", link.bandwidth}}; }
+Json timings_json(const std::vector<plan::Timing>& timings) {
+  Json list = Json::array();
+  for (const plan::Timing& timing : timings)
+    list.push_back(Json::array({timing.bytes, timing.seconds}));
+  return list;
+}
+
+Json link_json(const plan::Link& link) {
+  Json json{{"latency_s", link.latency_s}, {"bandwidth", link.bandwidth}, {"measured", nullptr}};
+  if (link.measured.ranks > 0)
+    json["measured"] = {{"ranks", link.measured.ranks},
+                        {"allgather", timings_json(link.measured.allgather)},
+                        {"reduce_scatter", timings_json(link.measured.reduce_scatter)},
+                        {"allreduce", timings_json(link.measured.allreduce)}};
+  return json;
+}
 
 Json machine_json(const plan::Request& request) {
   Json axes = Json::object();
@@ -181,7 +196,7 @@ Json machine_json(const plan::Request& request) {
           {"node", link_json(request.machine.node)},
           {"axes", axes},
           {"memory_bandwidth", request.machine.memory_bandwidth},
-          {"overlap", request.machine.overlap ? Json(*request.machine.overlap) : Json(nullptr)}};
+          {"overlap", optional_json(request.machine.overlap)}};
 }
 
 Json request_json(const Study& study) {

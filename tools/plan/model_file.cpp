@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t most_modules = 100'000;
 constexpr std::int64_t most_elements = std::int64_t{1} << 56; // so that bytes of all kinds stay below 2^63
-constexpr std::size_t most_dims = 32, most_tensors = 10'000; // of a unit: its layout takes time by their square
+constexpr std::size_t most_dims = 32, most_tensors = 10'000;  // of a unit: its layout takes time by their square
 
 layout::Shape read_shape(const JsonPlace& place) {
   place.expect_array();

@@ -120,6 +120,9 @@ std::string legend(const Study& study) {
       "arithmetic hides. ";
   text += study.has_limit() ? "* cheapest (least STEP, then PEAK) that fits; + fits; - does not.\n"
                             : "* cheapest: least STEP, then PEAK.\n";
+  const Result* shown = study.points.front().shown();
+  if (shown && shown->report().arithmetic_s == 0)
+    text += "No unit says its seconds of arithmetic: nothing can hide behind it.\n";
   if (study.options.machine.empty())
     text += "Times are those of a default machine; --machine names another.\n";
   return text;
@@ -146,22 +149,24 @@ std::string largest_text(const Study& study) {
          std::to_string(unit.count) + ":\n" + rows_text(study, rows, 1);
 }
 
+/// Why a policy was chosen is in the JSON only.
 std::string layouts_text(const Study& study, const Point& point) {
-  std::vector<Row> rows{{"UNIT", "GROUP", "POLICY", "PADDING", "LARGEST SEGMENT", "OVERHEAD", "WHY"}};
+  std::vector<Row> rows{{"UNIT", "GROUP", "POLICY", "PADDING", "LARGEST SEGMENT", "OVERHEAD"}};
+  std::string refused;
   for (const plan::UnitLayouts& layouts : point.layouts)
     for (std::size_t i = 0; i < layouts.reports.size(); ++i) {
       const layout::LayoutReport& report = layouts.reports[i];
-      const bool is_refused = !layouts.refused[i].empty();
-      rows.push_back({printable(study.model.units[static_cast<std::size_t>(layouts.unit)].name),
-                      std::to_string(layouts.group), name(report.policy),
-                      is_refused ? "-" : grouped_text(report.padding),
-                      is_refused ? "-" : grouped_text(report.largest_segment),
-                      is_refused ? "-" : digits_text(100 * report.overhead) + " %",
-                      printable(is_refused ? layouts.refused[i] : report.reason)});
+      const std::string unit = printable(study.model.units[static_cast<std::size_t>(layouts.unit)].name);
+      if (layouts.refused[i].empty())
+        rows.push_back({unit, std::to_string(layouts.group), name(report.policy), grouped_text(report.padding),
+                        grouped_text(report.largest_segment), digits_text(100 * report.overhead) + " %"});
+      else
+        refused += wrapped("Not possible: " + std::string(name(report.policy)) + " for " + unit + ": " +
+                           printable(layouts.refused[i]));
     }
   return "\nLayouts on " + std::to_string(point.request.ranks()) +
-         " ranks, in elements; OVERHEAD: of the largest segment on every rank, over what tensors hold:\n" +
-         table_text(rows, {false, true, false, true, true, true});
+         " ranks, in elements; OVERHEAD: what the largest segment on every rank adds:\n" +
+         table_text(rows, {false, true, false, true, true, true}) + refused;
 }
 
 } // namespace

@@ -2,11 +2,11 @@
 #include "file.hpp"
 
 #include "damage.hpp"
+#include <ostraka/checkpoint/impl/partial_file.hpp>
 
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,15 +27,13 @@ void sync_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
 }
 
-/// Creates an empty file with the access that a new file has.
+/// Creates an empty file, and removes what commands and saves left that were killed.
 std::filesystem::path create_beside(const std::filesystem::path& destination) {
-  std::string name = destination.string() + ".partial-XXXXXX";
-  const int descriptor = ::mkstemp(name.data());
+  checkpoint::impl::remove_partial_files(destination.string());
+  const std::string name = checkpoint::impl::partial_path(destination.string(), checkpoint::impl::random_number());
+  const int descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   expect(descriptor >= 0, Status::INPUT_OUTPUT, destination.string(),
          ": cannot create a file beside it: ", std::strerror(errno));
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(descriptor, 0666 & ~mask);
   ::close(descriptor);
   return name;
 }

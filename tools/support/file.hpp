@@ -2,6 +2,8 @@
 // Files by position. Every error names the path and what the system said.
 #pragma once
 
+#include "progress.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +18,14 @@ namespace ostraka::tool {
 /// Bytes that a command holds of each file at a time.
 inline constexpr std::int64_t block_bytes = std::int64_t{4} << 20;
 
-/// Calls body(offset, size) for the blocks of `bytes`; offset and size in bytes, size at most block_bytes.
+/// Calls body(offset, block) for the blocks of `bytes`, parts of `buffer`, which has block_bytes; offset in bytes.
 template <class Body>
-void for_each_block(std::int64_t bytes, Body&& body) {
-  for (std::int64_t offset = 0; offset < bytes; offset += block_bytes)
-    body(offset, std::min(block_bytes, bytes - offset));
+void for_each_block(std::int64_t bytes, std::vector<std::byte>& buffer, Progress& progress, Body&& body) {
+  for (std::int64_t offset = 0; offset < bytes; offset += block_bytes) {
+    const auto block = std::span(buffer).first(static_cast<std::size_t>(std::min(block_bytes, bytes - offset)));
+    body(offset, block);
+    progress.add(static_cast<std::int64_t>(block.size()));
+  }
 }
 
 /// An open file; closed by the destructor. Throws INPUT_OUTPUT.

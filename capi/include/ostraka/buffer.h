@@ -110,19 +110,22 @@ ostraka_status_t ostraka_buffer_mesh_dims(ostraka_buffer_t buffer, int32_t* dims
 /* A handle of the buffer's layout, to be destroyed by the caller; it outlives the buffer. Local. */
 ostraka_status_t ostraka_buffer_layout(ostraka_buffer_t buffer, ostraka_layout_t* layout);
 
+/* Number of tensors of the layout. Local. */
 ostraka_status_t ostraka_buffer_num_tensors(ostraka_buffer_t buffer, int32_t* num_tensors);
 
 /* Number of dimensions and extents of the whole tensor `index`; `extents` has room for 8, or is NULL. */
 ostraka_status_t ostraka_buffer_tensor_shape(ostraka_buffer_t buffer, int32_t index, int32_t* ndim, int64_t* extents);
 
+/* Type of the elements (OSTRAKA_F64, ...). Local. */
 ostraka_status_t ostraka_buffer_dtype(ostraka_buffer_t buffer, int32_t* dtype);
 
 /* Gives the storage back to the arena, or takes it again (contents undefined, padding zero). All handles on it stay
- * valid; pointers do not. */
+ * valid; pointers do not. Local. */
 ostraka_status_t ostraka_buffer_release_storage(ostraka_buffer_t buffer);
 ostraka_status_t ostraka_buffer_reallocate_storage(ostraka_buffer_t buffer);
 ostraka_status_t ostraka_buffer_is_allocated(ostraka_buffer_t buffer, int32_t* is_allocated);
 
+/* Destroys the handle and makes it NULL; a null one is no error. The storage goes with the last handle on it. Local. */
 ostraka_status_t ostraka_buffer_destroy(ostraka_buffer_t* buffer);
 
 #ifdef __cplusplus

@@ -51,9 +51,9 @@ ostraka_status_t ostraka_save_ddp(const char* path, ostraka_ddp_t ddp, ostraka_o
 
 /* --- saving while training goes on */
 
-/* Copies what this rank writes and returns: weights may change. A thread writes the copy, without MPI. One save may be
- * in flight in a process. Errors as ostraka_save, and OUT_OF_MEMORY on all ranks when one has no room for its copy;
- * then *save is what it was. */
+/* Copies what this rank writes and returns: weights may change. A thread writes the copy, without MPI. The memory of
+ * the copy stays for the next such save. One save may be in flight in a process. Errors as ostraka_save, and
+ * OUT_OF_MEMORY on all ranks when one has no room for its copy; then *save is what it was. */
 ostraka_status_t ostraka_async_save_start(const char* path, ostraka_fsdp_context_t context,
                                           ostraka_optimizer_t optimizer, ostraka_extras_t extras,
                                           const ostraka_save_options_t* options, ostraka_async_save_t* save);
@@ -67,6 +67,9 @@ ostraka_status_t ostraka_async_save_test(ostraka_async_save_t save, int32_t* is_
 ostraka_status_t ostraka_async_save_wait(ostraka_async_save_t save);
 /* Bytes that this rank copied. Local. */
 ostraka_status_t ostraka_async_save_staging_bytes(ostraka_async_save_t save, int64_t* bytes);
+/* Gives the memory back that the copy of the last save left for the next one, which then takes longer to start. Does
+ * nothing to a save in flight. Local. */
+ostraka_status_t ostraka_async_save_release_memory(void);
 /* Waits for this rank's writing, and drops a file that test or wait did not complete. Local. */
 ostraka_status_t ostraka_async_save_destroy(ostraka_async_save_t* save);
 
@@ -101,9 +104,9 @@ static inline ostraka_status_t ostraka_load_options_init(ostraka_load_options_t*
  * Model weights follow. A file with optimizer state is loaded without an optimizer with state = 0 or strict = 0. A rank
  * waits at most OSTRAKA_TIMEOUT_S for the reading of the others.
  * INVALID_STATE while weights are in use; INPUT_OUTPUT for a file that cannot be read; INVALID_ARGUMENT for one that is
- * no checkpoint, or, as SHAPE_MISMATCH and TYPE_MISMATCH, where tensors do not fit: one error lists them all. Then
- * nothing has changed. INPUT_OUTPUT also for bytes that are not those that were saved, INTERNAL where ranks do not read
- * every element once: then the contents of the tensors are undefined. */
+ * no checkpoint, or, as SHAPE_MISMATCH and TYPE_MISMATCH, where tensors do not fit: one error lists them all; INTERNAL
+ * where ranks do not have every element once. Then nothing has changed. INPUT_OUTPUT also for bytes that are not those
+ * that were saved: then the contents of the tensors are undefined. */
 ostraka_status_t ostraka_load(const char* path, ostraka_fsdp_context_t context, ostraka_optimizer_t optimizer,
                               ostraka_extras_t extras, const ostraka_load_options_t* options);
 ostraka_status_t ostraka_load_ddp(const char* path, ostraka_ddp_t ddp, ostraka_optimizer_t optimizer,

@@ -15,12 +15,13 @@
 extern "C" {
 #endif
 
-/* Creates an empty set. */
+/* Creates an empty set, or destroys one and makes the handle NULL. Local. */
 ostraka_status_t ostraka_extras_create(ostraka_extras_t* extras);
 ostraka_status_t ostraka_extras_destroy(ostraka_extras_t* extras);
 
 /* --- values: small, equal on all ranks, each of which keeps them; what rank 0 has is written */
 
+/* A number under a name, which it replaces. Local. */
 ostraka_status_t ostraka_extras_set_f64(ostraka_extras_t extras, const char* name, double value);
 ostraka_status_t ostraka_extras_set_i64(ostraka_extras_t extras, const char* name, int64_t value);
 /* UTF-8. */

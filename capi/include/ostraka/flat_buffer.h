@@ -25,8 +25,10 @@ ostraka_status_t ostraka_flat_buffer_create(ostraka_mesh_t mesh, int32_t axis, i
                                             const ostraka_shape_t* shapes, int32_t dtype,
                                             ostraka_flat_buffer_t* buffer);
 
+/* Number of tensors. Local. */
 ostraka_status_t ostraka_flat_buffer_num_tensors(ostraka_flat_buffer_t buffer, int32_t* num_tensors);
 
+/* Type of the elements (OSTRAKA_F64, ...). Local. */
 ostraka_status_t ostraka_flat_buffer_dtype(ostraka_flat_buffer_t buffer, int32_t* dtype);
 
 /* Number of dimensions and extents of tensor `index`; `extents` has room for 8, or is NULL. */
@@ -51,6 +53,7 @@ ostraka_status_t ostraka_flat_buffer_reduce_scatter(ostraka_flat_buffer_t buffer
 /* Brings the local shards of all ranks into the whole buffer. Collective over the axis. */
 ostraka_status_t ostraka_flat_buffer_all_gather(ostraka_flat_buffer_t buffer);
 
+/* Destroys the handle and makes it NULL; a null one is no error. Pointers into it are dead. Local. */
 ostraka_status_t ostraka_flat_buffer_destroy(ostraka_flat_buffer_t* buffer);
 
 #ifdef __cplusplus

@@ -35,6 +35,7 @@ ostraka_status_t ostraka_layout_tensor_atomic(int32_t num_tensors, const ostraka
 ostraka_status_t ostraka_layout_plan_owners(int32_t num_layouts, const ostraka_layout_t* layouts, int64_t steps,
                                             int32_t* owners);
 
+/* Destroys the handle and makes it NULL; a null one is no error. Buffers keep their layout. Local. */
 ostraka_status_t ostraka_layout_destroy(ostraka_layout_t* layout);
 
 /* The policy that was chosen (for AUTOMATIC: PLANNED or RAGGED). */

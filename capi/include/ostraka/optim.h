@@ -145,6 +145,7 @@ ostraka_status_t ostraka_optimizer_check_finite(ostraka_optimizer_t optimizer);
 /* The same as a question: 1 when all gradients are finite, else 0. Collective over the mesh. */
 ostraka_status_t ostraka_optimizer_is_finite(ostraka_optimizer_t optimizer, int32_t* is_finite);
 
+/* Destroys the handle and makes it NULL; a null one is no error. Its state is freed; weights stay as they are. Local. */
 ostraka_status_t ostraka_optimizer_destroy(ostraka_optimizer_t* optimizer);
 
 #ifdef __cplusplus

@@ -67,7 +67,8 @@ void check_allocated(const DBuffer& buffer, const char* operation) {
 // At once, with scratch of its own: queued operations may still use that of the communicators.
 void run(const DBuffer& from, const DBuffer& to) {
   memory::Scratch scratch;
-  run_now(from, "redistribute", [&](runtime::Stream& stream) {
+  device_of(from);
+  impl::communicate_now(*from.mesh(), "redistribute", [&](runtime::Stream& stream) {
     buffer::redistribute(from, to, stream, from.mesh()->communicators(), scratch);
   });
   scratch.release();
@@ -275,8 +276,10 @@ void DBuffer::redistribute_into(const DBuffer& out) const {
   check_allocated(out, "redistribute_into");
   expect(out.storage()->device() == storage_->device(), Status::INVALID_ARGUMENT,
          "redistribute_into: out is on another device");
-  run_now(*this, "redistribute_into",
-          [&](runtime::Stream& stream) { buffer::transfer(*this, out, stream, *mesh_->communicators().data); });
+  device_of(*this);
+  impl::communicate_now(*mesh_, "redistribute_into", [&](runtime::Stream& stream) {
+    buffer::transfer(*this, out, stream, *mesh_->communicators().data);
+  });
 }
 
 DBuffer DBuffer::change_axis(int axis, layout::Placement from, layout::Placement to, const char* operation,

@@ -71,7 +71,7 @@ std::int64_t FlatBuffer::agreement() const {
 
 void FlatBuffer::reduce_scatter() {
   comm::require_running("flat buffer: reduce_scatter");
-  run_now([&](runtime::Stream& stream) {
+  impl::communicate_now(*mesh_, "flat buffer: reduce_scatter", [&](runtime::Stream& stream) {
     mesh_->communicators().reduce[axis_]->reduce_scatter(stream, whole(), shard(), pieces_, dtype_,
                                                          layout::ReduceOp::sum, nullptr, agreement());
   });
@@ -79,7 +79,7 @@ void FlatBuffer::reduce_scatter() {
 
 void FlatBuffer::all_gather() {
   comm::require_running("flat buffer: all_gather");
-  run_now([&](runtime::Stream& stream) {
+  impl::communicate_now(*mesh_, "flat buffer: all_gather", [&](runtime::Stream& stream) {
     mesh_->communicators().gather[axis_]->allgather(stream, shard(), whole(), pieces_, dtype_, nullptr, agreement());
   });
 }

@@ -51,7 +51,7 @@ struct LoadOptions {
   /// tensor of the content.
   std::vector<std::string> patterns = {};
   bool state = true; ///< false: optimizer state stays, and the file's is ignored
-  /// Every byte that is read is compared with the file's checksums, once; false: only that every element is read.
+  /// Every byte that is read is compared with the file's checksums, once
   bool verify = true;
 };
 
@@ -67,17 +67,17 @@ struct LoadReport {
 /// a rank waits at most OSTRAKA_TIMEOUT_S for the reading of the others, so that limit is to be above the time that a
 /// rank needs to read its part. INVALID_STATE while weights are in use; INPUT_OUTPUT for a file that cannot be read;
 /// INVALID_ARGUMENT for one that is no checkpoint, or SHAPE_MISMATCH, TYPE_MISMATCH where tensors do not fit: one error
-/// lists all that are missing, unexpected or different. Then nothing has changed. INPUT_OUTPUT while tensors are read,
-/// also for bytes that are not those that were saved: then the contents of the tensors are undefined. INTERNAL where
-/// ranks do not read every element once, as with layouts that differ among them. Every rank throws the same error.
+/// lists all that are missing, unexpected or different; INTERNAL where ranks do not have every element once, as with
+/// layouts that differ among them. Then nothing has changed. INPUT_OUTPUT while tensors are read, also for bytes that
+/// are not those that were saved: then the contents of the tensors are undefined. Every rank throws the same error.
 OSTRAKA_API LoadReport load(const std::string& path, Content& content, const LoadOptions& options = {});
 
 /// A save that goes on while training does. The destructor waits for this rank's writing and drops a file that wait()
 /// or test() did not complete.
 class OSTRAKA_API AsyncSave {
 public:
-  /// Copies what this rank writes (staging_bytes() until it is written), and starts a thread that writes and syncs the
-  /// copy; it calls neither MPI nor HDF5. Weights may change as soon as this returns. One save may be in flight in a
+  /// Copies what this rank writes (staging_bytes()), and starts a thread that writes and syncs the copy; it calls
+  /// neither MPI nor HDF5. The memory of the copy stays for the next such save, see release_memory(). Weights may change as soon as this returns. One save may be in flight in a
   /// process. Collective over the mesh; errors as save(), and OUT_OF_MEMORY on all ranks when one has no room.
   static std::unique_ptr<AsyncSave> start(const std::string& path, const Content& content,
                                           const SaveOptions& options = {});
@@ -91,6 +91,9 @@ public:
   void wait();
   bool is_done() const;
   std::int64_t staging_bytes() const; ///< of this rank, copied by start()
+  /// Gives the memory back that the last copy left for the next one, which then takes longer to start. Local; does
+  /// nothing to a save in flight.
+  static void release_memory();
 
 private:
   struct Flight;

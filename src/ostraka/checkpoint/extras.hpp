@@ -42,7 +42,7 @@ public:
   std::int64_t i64(const std::string& name) const;
   std::string text(const std::string& name) const;
 
-  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Value>& values() const { return values_; } ///< in the order of their first set
 
 private:
   std::vector<Value> values_; ///< in the order of their first set

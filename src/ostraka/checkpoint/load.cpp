@@ -28,7 +28,12 @@ public:
     comm::agree_on_value(*group_, hash_of_options(), operation_ + ": options");
     table_ = impl::read_table(*group_, path_, options_.verify);
     plan_ = impl::make_plan(catalog_, table_.contents, options_, operation_);
-    verify(read());
+    for (const impl::Match& match : plan_.matches)
+      tensors_.push_back(table_.contents.tensors[match.tensor]);
+    check_coverage();
+    const std::vector<PartSum> sums = read();
+    if (options_.verify)
+      verify(sums);
     content_.user = std::move(table_.user);
     content_.steps = table_.contents.steps;
     return std::move(plan_.report);
@@ -71,19 +76,23 @@ private:
     return sums;
   }
 
-  // That the ranks have every element once, and what was saved if that is asked for.
+  // That the ranks have every element once, before anything changes.
+  void check_coverage() const {
+    std::vector<PartSum> own;
+    for (std::size_t m = 0; m < plan_.matches.size(); ++m)
+      if (const layout::Range& part = catalog_.sources[plan_.matches[m].source].written; part.size() > 0)
+        own.push_back({static_cast<std::int64_t>(m), part.begin, part.size(), 0});
+    impl::combine_sums(tensors_, gather_sums(*group_, own), operation_);
+  }
+
+  // That it is what was saved.
   void verify(const std::vector<PartSum>& own) const {
-    std::vector<Tensor> tensors;
-    for (const impl::Match& match : plan_.matches)
-      tensors.push_back(table_.contents.tensors[match.tensor]);
-    const std::vector<std::uint32_t> found = impl::combine_sums(tensors, gather_sums(*group_, own), operation_);
-    if (!options_.verify)
-      return;
+    const std::vector<std::uint32_t> found = impl::combine_sums(tensors_, gather_sums(*group_, own), operation_);
     std::ostringstream text;
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (found[i] != tensors[i].crc32c)
-        text << (text.tellp() > 0 ? ", '" : "'") << tensors[i].path() << "' (checksum expected " << std::hex
-             << std::setfill('0') << std::setw(8) << tensors[i].crc32c << ", found " << std::setw(8) << found[i] << ")"
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      if (found[i] != tensors_[i].crc32c)
+        text << (text.tellp() > 0 ? ", '" : "'") << tensors_[i].path() << "' (checksum expected " << std::hex
+             << std::setfill('0') << std::setw(8) << tensors_[i].crc32c << ", found " << std::setw(8) << found[i] << ")"
              << std::dec;
     expect(text.tellp() == 0, Status::INPUT_OUTPUT, "checkpoint '", path_, "' is damaged: ", text.str(),
            "; what was loaded is undefined");
@@ -97,6 +106,7 @@ private:
   Catalog catalog_;
   Table table_;
   impl::LoadPlan plan_;
+  std::vector<Tensor> tensors_; ///< of the file, one per match
 };
 
 } // namespace

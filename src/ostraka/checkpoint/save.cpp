@@ -116,7 +116,7 @@ bool AsyncSave::test() {
   if (comm::largest(flight_->job.group(), is_written ? 0 : 1) != 0)
     return false;
   flight_->join();
-  flight_->job.free_copy();
+  flight_->job.end_copy();
   flight_->is_done = true;
   in_flight.clear();
   flight_->job.finish(flight_->error);
@@ -135,6 +135,8 @@ void AsyncSave::wait() {
     pause = std::min<std::chrono::microseconds>(2 * pause, 20ms);
   }
 }
+
+void AsyncSave::release_memory() { impl::Staging::free_kept(); }
 
 bool AsyncSave::is_done() const { return flight_->is_done; }
 std::int64_t AsyncSave::staging_bytes() const { return flight_->staging_bytes; }

@@ -67,34 +67,6 @@ private:
   Consumer consumer_;
 };
 
-// The parts of a group where the back end has no way of its own to start them together.
-class Together final : public Collective {
-public:
-  explicit Together(std::vector<std::unique_ptr<Collective>> parts) : parts_(std::move(parts)) {}
-
-  bool is_stream_ordered() const override {
-    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->is_stream_ordered(); });
-  }
-  void start() override {
-    for (const auto& part : parts_) {
-      part->mark_ready(execution());
-      part->start();
-    }
-  }
-  bool test() override {
-    for (const auto& part : parts_)
-      if (!part->is_done() && part->test())
-        part->finish();
-    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->is_done(); });
-  }
-  bool will_start_again() const override {
-    return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->will_start_again(); });
-  }
-
-private:
-  std::vector<std::unique_ptr<Collective>> parts_;
-};
-
 // Operations given up while the message passing library may still write into their memory: never freed.
 void quarantine(std::shared_ptr<Collective> operation) {
   static auto* kept = new std::vector<std::shared_ptr<Collective>>;
@@ -232,8 +204,8 @@ void Communicator::start_later(runtime::Stream& stream, std::shared_ptr<Collecti
   progress(); // what can start starts now, or nothing would overlap with what the caller does next
 }
 
-std::unique_ptr<Collective> Communicator::make_group(std::vector<std::unique_ptr<Collective>> parts) {
-  return std::make_unique<Together>(std::move(parts));
+std::unique_ptr<Collective> Communicator::make_group(std::vector<std::unique_ptr<Collective>>) {
+  fail(Status::INTERNAL, name_, ": this back end does not aggregate operations");
 }
 
 Group::Group(Communicator& communicator, runtime::Stream& stream)

@@ -141,7 +141,7 @@ protected:
 
   /// Whether operations of a Group start in one launch.
   virtual bool aggregates() const { return false; }
-  /// One operation that starts `parts` together, which end together.
+  /// One operation that starts `parts` together, which end together; for those that aggregate.
   virtual std::unique_ptr<Collective> make_group(std::vector<std::unique_ptr<Collective>> parts);
 
   // For back ends whose operations go on in the order of a stream after they are complete for hosts.

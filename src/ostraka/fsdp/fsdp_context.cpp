@@ -3,6 +3,7 @@
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/comm/node/node.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
+#include <ostraka/runtime/device.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <algorithm>
@@ -52,8 +53,6 @@ std::int64_t most_slot_bytes(const mesh::DeviceMesh& mesh, const ContextConfig& 
 std::shared_ptr<FsdpContext> FsdpContext::create(buffer::MeshPtr mesh, ContextConfig config) {
   runtime::require_initialized("context");
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "context: the mesh is null");
-  expect(mesh->device() == runtime::Device::host, Status::NOT_SUPPORTED,
-         "context: this version steps on hosts only; make its mesh with the device host");
   comm::Communicator& all = *mesh->communicators().all;
   comm::together(all, [&] { validate(config, mesh->dims()); });
   comm::agree_on_settings(all, settings_of(config), "context: configuration: ");
@@ -81,12 +80,13 @@ FsdpContext::FsdpContext(buffer::MeshPtr mesh, ContextConfig config)
     arena = mesh->make_arena();
     shared = make_shared_memory(*mesh, placements.parameter, rests_whole);
   });
-  const std::shared_ptr<runtime::Stream> gather = runtime::make_host_queue("gather");
-  const auto reduce = config.unified_stream ? gather : runtime::make_host_queue("reduce");
+  const runtime::Device device = mesh->device();
+  const std::shared_ptr<runtime::Stream> gather = runtime::make_queue(device, "gather");
+  const auto reduce = config.unified_stream ? gather : runtime::make_queue(device, "reduce");
   GradientSlots slots(arena, config.gradient_slots, most_slot_bytes(*mesh, config));
   resources_ = std::make_shared<Resources>(
       Resources{std::move(mesh), config, placements, std::move(communicators), arena, std::move(shared), rests_whole,
-                runtime::make_host_compute_stream(), gather, reduce, std::move(slots)});
+                runtime::compute_stream(device), gather, reduce, std::move(slots)});
 }
 
 FsdpContext::~FsdpContext() {
@@ -235,18 +235,33 @@ void FsdpContext::check_or_broadcast_replicas() {
     }
 }
 
+// Whether ranks on one line of `axis` pass the same number. All ranks take part: communicators of lines carry memory of
+// the device only.
+bool FsdpContext::are_equal_on_lines(int axis, std::int64_t value) {
+  struct Record {
+    std::int64_t line, value;
+  };
+  Hash line;
+  for (int other = 0; other < resources_->mesh->dims(); ++other)
+    line.add(other == axis ? 0 : resources_->mesh->coordinate(other));
+  const Record own{line.value(), value};
+  const std::vector<Record> all = comm::gather(*resources_->communicators.all, own);
+  return std::all_of(all.begin(), all.end(),
+                     [&](const Record& other) { return other.line != own.line || other.value == own.value; });
+}
+
 // Of ranks that keep the same part, whose owners may have filled in anything. Lines may differ in what they find.
 void FsdpContext::check_equal_parts(const ParameterGroup& group) {
   const layout::Placements& placements = group.weights().main().placements();
   for (std::size_t axis = 0; axis < placements.size(); ++axis)
-    if (placements[axis].is_replicate())
+    if (placements[axis].is_replicate()) {
+      const bool is_equal = are_equal_on_lines(static_cast<int>(axis), group.weights().part_hash());
       comm::together(*resources_->communicators.all, [&] {
-        comm::agree_on_value(*resources_->communicators.gather[axis], group.weights().part_hash(),
-                             "finalize: values of the replicated parameter '" + group.full_name(0) +
-                                 "' or another of its group, along axis '" +
-                                 resources_->mesh->axis_name(static_cast<int>(axis)) +
-                                 "' of the mesh (initialise them the same, or ask for broadcast)");
+        expect(is_equal, Status::RANKS_DISAGREE, "finalize: values of the replicated parameter '", group.full_name(0),
+               "' or another of its group, along axis '", resources_->mesh->axis_name(static_cast<int>(axis)),
+               "' of the mesh (initialise them the same, or ask for broadcast) differ between ranks");
       });
+    }
 }
 
 // --- queries

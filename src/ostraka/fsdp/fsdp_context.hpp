@@ -24,7 +24,8 @@ namespace ostraka::fsdp {
 
 class OSTRAKA_API FsdpContext {
 public:
-  /// A context with communicators, arena and streams of its own. Collective over the mesh. INVALID_ARGUMENT for a
+  /// A context with communicators, arena and streams of its own; on a mesh of GPUs beside the compute stream of the
+  /// device (runtime/device.hpp). Collective over the mesh. INVALID_ARGUMENT for a
   /// configuration that makes no sense, RANKS_DISAGREE for different ones.
   static std::shared_ptr<FsdpContext> create(buffer::MeshPtr mesh, ContextConfig config = {});
   /// Collective, since communicators are freed.
@@ -44,9 +45,10 @@ public:
   /// The forward pass of this micro-batch is over: forward hooks are recomputations from here. The first pre_backward
   /// or skip_backward says so, too. Local.
   void begin_backward();
-  /// Ends the backward pass of a micro-batch: waits for all reductions and agrees on the status: when any rank failed,
-  /// all ranks throw that error and all gradients since the last zero_grad are dropped. A trainable module that had no
-  /// backward pass although others had one is an error, unless set_allow_unused: then its gradient is zero.
+  /// Ends the backward pass of a micro-batch: waits for all reductions (on devices the compute stream does, and this
+  /// rank goes on; what fails on the device afterwards is thrown by a later call) and agrees on the status: when any
+  /// rank failed, all ranks throw that error and all gradients since the last zero_grad are dropped. A trainable module
+  /// that had no backward pass although others had one is an error, unless set_allow_unused: then its gradient is zero.
   /// RANKS_DISAGREE when ranks ran modules in different orders: the context can then only be destroyed. Collective.
   void finish_backward();
   /// Stands for all hooks and finish_backward of a micro-batch that this rank does not have: takes part in what the
@@ -81,7 +83,7 @@ public:
   /// Collective.
   MemoryReport node_memory();
 
-  bool is_finalized() const { return is_finalized_; }
+  bool is_finalized() const { return is_finalized_; } ///< set-up has ended
   const buffer::MeshPtr& mesh() const { return resources_->mesh; }
   const ContextConfig& config() const { return resources_->config; }
 
@@ -98,11 +100,13 @@ private:
   void check_modules_agree();
   void check_or_broadcast_replicas();
   void check_equal_parts(const ParameterGroup& group);
+  bool are_equal_on_lines(int axis, std::int64_t value);
   void check_tensor_names() const;
   void expect_first_orders();
   void prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget);
   bool has_gone_backward() const;
   void check_uses();
+  void wait_for_reductions();
   void drain_step();
   void drain_passes();
   void drain(Pass& pass);

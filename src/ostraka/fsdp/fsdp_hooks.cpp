@@ -3,9 +3,12 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
+#include <ostraka/fsdp/impl/launches.hpp>
 #include <ostraka/runtime/region.hpp>
 
 #include <algorithm>
+#include <exception>
+#include <vector>
 
 namespace ostraka::fsdp {
 
@@ -192,8 +195,22 @@ void FsdpModule::check_can_accumulate() const {
 
 void FsdpModule::unshard_groups() {
   const runtime::Region region("fsdp::gather", full_name_);
+  const Resources& resources = *context_.resources_;
+  impl::Launches launches(resources.communicators.gather, *resources.gather,
+                          groups_.size() > 1 && resources.gathers_outwards_in());
+  std::exception_ptr failure;
   for (const auto& group : groups_)
-    group->weights().unshard();
+    try {
+      group->weights().unshard();
+    } catch (...) { // what was asked for before is completed
+      failure = std::current_exception();
+      break;
+    }
+  launches.submit();
+  for (const auto& group : groups_)
+    group->weights().complete_unshard();
+  if (failure)
+    std::rethrow_exception(failure);
 }
 
 void FsdpModule::wait_unsharded() {
@@ -215,6 +232,7 @@ void FsdpModule::complete_gradients(const char* operation) {
   const runtime::Region region("fsdp::reduce", full_name_);
   const bool may_miss = context_.is_draining_ || allows_unused_ ||
                         (backward_uses_ > 0 && skipped_uses_ == backward_uses_ && reductions_ == 0);
+  std::vector<ParameterGroup*> reduced;
   for (const auto& group : groups_) {
     if (!group->is_trainable())
       continue;
@@ -224,9 +242,27 @@ void FsdpModule::complete_gradients(const char* operation) {
                                                                "': parameter '" + missing.front() +
                                                                "' got no gradient; ask for it and write it, or "
                                                                "declare the parameter frozen"));
-    group->reduce_gradient(context_.is_last_microbatch_);
+    if (group->begin_reduction(context_.is_last_microbatch_))
+      reduced.push_back(group.get());
   }
+  reduce(reduced);
   writes_unhooked_ = false;
+}
+
+// All groups go from one step to the next together, so that each step is one launch.
+void FsdpModule::reduce(const std::vector<ParameterGroup*>& groups) {
+  const Resources& resources = *context_.resources_;
+  for (const int step : {0, 1}) {
+    const bool collects =
+        groups.size() > 1 && resources.reductions(step) == 1 &&
+        std::none_of(groups.begin(), groups.end(), [](const auto* group) { return group->updates(); });
+    impl::Launches launches(resources.communicators.reduce, *resources.reduce, collects);
+    for (ParameterGroup* group : groups)
+      step == 0 ? group->reduce_contribution() : group->reduce_at_the_end();
+    launches.submit();
+    for (ParameterGroup* group : groups)
+      step == 0 ? group->add_contribution() : group->end_reduction();
+  }
 }
 
 void FsdpModule::finish_microbatch() {

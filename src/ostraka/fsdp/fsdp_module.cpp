@@ -4,6 +4,7 @@
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
+#include <ostraka/runtime/device.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -216,7 +217,7 @@ void FsdpModule::set_from_root(const std::string& parameter, const void* data, s
     comm::agree_on_value(all, Hash().add(name).add(dtype).add(root).value(), "set_from_root of '" + name + "'");
     if (root == all.rank())
       std::copy_n(static_cast<const std::byte*>(data), values->bytes(), values->data());
-    all.broadcast(*context_.resources_->compute, {values, 0}, values->bytes(), root);
+    all.broadcast(*runtime::compute_stream(runtime::Device::host), {values, 0}, values->bytes(), root);
     place->group->weights().set(place->index, values->data(), count, dtype);
   });
 }
@@ -254,7 +255,10 @@ FsdpModule::Gradient FsdpModule::gradient(const std::string& parameter, DType dt
   if (is_unhooked)
     check_can_accumulate(); // as pre_backward does
   ParameterGroup::Gradient place{};
-  context_.status_.communicate([&, group = group, index = index] { place = group->gradient(index); });
+  context_.status_.communicate([&, group = group, index = index] {
+    place = group->gradient(index);
+    context_.resources_->compute->hand_over(); // the caller writes behind what it waits for
+  });
   writes_unhooked_ = writes_unhooked_ || is_unhooked;
   return {place.data, place.accumulate ? 1.0 : 0.0};
 }

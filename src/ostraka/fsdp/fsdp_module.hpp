@@ -120,7 +120,8 @@ public:
 
   // --- access
 
-  /// The whole weight, read-only: C order, valid until the matching post_* or reshard. INVALID_STATE when the weights
+  /// The whole weight, read-only: C order, valid until the matching post_* or reshard. On devices it is the device's
+  /// address, for work that the caller puts on the compute stream before that call. INVALID_STATE when the weights
   /// are not there, TYPE_MISMATCH unless `dtype` is the compute type. Local.
   const void* parameter(const std::string& name, DType dtype) const;
 
@@ -128,8 +129,9 @@ public:
     void* data;  ///< whole tensor, C order
     double beta; ///< 0: contents undefined; 1: earlier contributions. Write beta * g + contribution.
   };
-  /// Where the caller writes a gradient; legal between pre_backward and post_backward, and between unshard and reshard
-  /// outside inference. Local, but may wait for an earlier reduction to free its slot.
+  /// Where the caller writes a gradient, on devices by work on the compute stream; legal between pre_backward and
+  /// post_backward, and between unshard and reshard outside inference. Local, but may wait for an earlier reduction to
+  /// free its slot.
   Gradient gradient(const std::string& name, DType dtype);
 
   /// This rank's elements of the reduced gradient: all with no_shard, unless ranks share memory, else its part.
@@ -179,6 +181,7 @@ private:
   void wait_unsharded();
   void reshard_groups();
   void complete_gradients(const char* operation);
+  void reduce(const std::vector<ParameterGroup*>& groups);
   void finish_microbatch();
 
   FsdpContext& context_;
@@ -208,6 +211,6 @@ private:
   int reductions_ = 0;   ///< that the caller started
 };
 
-OSTRAKA_API const char* name(FsdpModule::Phase phase);
+OSTRAKA_API const char* name(FsdpModule::Phase phase); ///< as in messages
 
 } // namespace ostraka::fsdp

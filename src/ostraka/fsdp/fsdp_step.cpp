@@ -2,6 +2,7 @@
 // The end of a micro-batch: what a rank still owes the others, one status for all, and a fresh start.
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
+#include <ostraka/runtime/progress.hpp>
 
 #include <algorithm>
 
@@ -32,8 +33,7 @@ void FsdpContext::finish_backward() {
     check_uses();
     is_draining_ = true;
     status_.attempt([&] { drain_step(); });
-    status_.attempt(
-        [&] { resources_->compute->wait(resources_->reduce->record()); }); // peers read the slots until then
+    wait_for_reductions();
     is_draining_ = false;
     const Hash order = Hash().add(journal_.hash()).add(has_gone_backward() && is_last_microbatch_);
     bool is_same_order = true;
@@ -52,6 +52,25 @@ void FsdpContext::finish_backward() {
       throw_different_orders();
     end_pass(false);
   });
+}
+
+// On hosts peers read the slots until then. On devices the compute stream waits, and hosts agree on what has failed so
+// far by a communicator of their own, although those of the device can carry nothing more.
+void FsdpContext::wait_for_reductions() {
+  const auto wait = [&] { resources_->compute->wait(resources_->reduce->record()); };
+  if (resources_->mesh->device() == runtime::Device::host)
+    return status_.attempt(wait);
+  try {
+    wait();
+    resources_->compute->hand_over();
+    runtime::progress_all();
+    const std::vector<std::string> causes = resources_->communicators.failures();
+    expect(causes.empty(), Status::COMMUNICATION, "finish_backward: ", causes.empty() ? "" : causes.front());
+  } catch (const Error& error) {
+    if (error.status() == Status::TIME_OUT)
+      throw;
+    status_.record(error);
+  }
 }
 
 bool FsdpContext::updates_while_reducing() const {

@@ -4,6 +4,7 @@
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace ostraka::fsdp::impl {
 

@@ -48,10 +48,14 @@ public:
   /// Before the caller writes.
   void bind(GradientWork& work);
   /// Ends a micro-batch. `may_update`: somebody updates weights by results of the last reduction, and nobody reads the
-  /// weights.
-  void reduce(GradientWork& work, bool is_last_microbatch, bool may_update, bool divides);
-  /// Whether contributions of the micro-batches that ended are still in `partial`.
-  bool adds_up_in_partial(bool is_last_microbatch) const { return has_persistent_partial_ && !is_last_microbatch; }
+  /// weights. Whether a reduction is due, in the four steps below; else contributions stay in `partial`.
+  bool begin(GradientWork& work, bool is_last_microbatch, bool may_update, bool divides);
+  void reduce_contribution(GradientWork& work);
+  void add_contribution(GradientWork& work);
+  void reduce_at_the_end(GradientWork& work);
+  void end(GradientWork& work);
+  /// Whether the present reduction updates weights.
+  bool updates() const { return updates_; }
 
   /// The weights were updated with the last reduction.
   bool is_updated() const { return is_updated_; }
@@ -69,13 +73,16 @@ public:
   }
 
 private:
-  bool updates(bool is_last_microbatch, bool may_update, bool divides) const;
-  void add_contribution(GradientWork& work, bool updates, bool divides);
-  void add_up(GradientWork& work, bool divides);
+  /// Whether a contribution is reduced into `accumulated` itself.
+  bool is_first_contribution() const { return !has_contributions_ && has_one_type_; }
+  void add_up(GradientWork& work);
 
   bool has_persistent_partial_;
   bool is_reduced_at_the_end_;
-  bool has_one_type_; ///< of contributions and what they add up to
+  bool has_one_type_;    ///< of contributions and what they add up to
+  bool is_last_ = false; ///< the present reduction is that of the last micro-batch,
+  bool updates_ = false; ///< updates weights,
+  bool divides_ = false; ///< and divides by the divisor of the group
   bool has_slot_ = false;
   bool has_contributions_ = false; ///< `accumulated` holds earlier micro-batches
   bool has_gradient_ = false;

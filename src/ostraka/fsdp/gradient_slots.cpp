@@ -13,11 +13,11 @@ void GradientSlots::reserve(std::int64_t bytes, int needed, int at_once) {
     first_use.emplace_back(arena_, ring_.bytes(), memory::Kind::transient);
 }
 
-int GradientSlots::acquire() {
+int GradientSlots::acquire(runtime::Stream& compute) {
   const int slot = ring_.next();
   if (slot == static_cast<int>(slots_.size()))
     slots_.push_back({std::make_shared<memory::Storage>(arena_, ring_.bytes(), memory::Kind::transient, false), {}});
-  runtime::synchronize(slots_[slot].reduced, "gradient slot: its last reduction");
+  compute.wait(slots_[slot].reduced);
   slots_[slot].storage->reallocate();
   ring_.bind(slot);
   return slot;

@@ -27,14 +27,14 @@ public:
   /// only: no slot may be in use. Throws OUT_OF_MEMORY.
   void reserve(std::int64_t bytes, int needed, int at_once = 1);
 
-  /// Takes the next slot of the ring after its last reduction; adds one when all are bound to modules that have uses to
-  /// come. Contents undefined.
-  int acquire();
+  /// Takes the next slot of the ring, for producers on `compute`, which waits for its last reduction; adds one when all
+  /// are bound to modules that have uses to come. Contents undefined.
+  int acquire(runtime::Stream& compute);
   const std::shared_ptr<memory::Storage>& storage(int slot) const { return slots_[slot].storage; }
   /// The producer is done; the slot is free again after `reduced`.
   void release(int slot, runtime::Event reduced);
 
-  /// Gives all memory back; no slot may be in use and all reductions must be complete.
+  /// Gives all memory back; no slot may be in use, and the compute stream has waited for all reductions.
   void release_storage();
 
 private:

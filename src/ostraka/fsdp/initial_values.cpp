@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/hash.hpp>
+#include <ostraka/fsdp/impl/host_copy.hpp>
 #include <ostraka/fsdp/initial_values.hpp>
 #include <ostraka/layout/builders.hpp>
 
@@ -8,10 +8,6 @@ namespace ostraka::fsdp {
 using buffer::DBuffer;
 
 namespace {
-
-std::int64_t hash_of(const DBuffer& values) {
-  return Hash().bytes(values.data(), static_cast<std::size_t>(values.bytes())).value();
-}
 
 bool is_first_replica(const layout::Placements& placements, std::span<const int> coordinates) {
   for (std::size_t axis = 0; axis < placements.size(); ++axis)
@@ -46,15 +42,13 @@ void InitialValues::keep(int index, const void* data, std::int64_t count, DType 
   } else if (!hashes_.empty()) {
     DBuffer converted = make_zero(index);
     converted.copy_from(0, data, count, dtype);
-    hashes_[index] = hash_of(converted);
+    hashes_[index] = impl::hash_of(converted);
   }
 }
 
 void InitialValues::keep(int index, const Fill& fill) {
   if (values_.is_valid()) {
-    const buffer::TensorRange all = values_.tensor_range(index);
-    if (all.count > 0)
-      fill(all.offset, all.count, all.data, dtype_);
+    impl::fill_tensor(values_, index, fill);
   } else if (!hashes_.empty()) {
     hashes_[index] = -1; // known where it is kept only: who keeps the same compares that
   }
@@ -62,7 +56,7 @@ void InitialValues::keep(int index, const Fill& fill) {
 
 std::int64_t InitialValues::hash(int index) const {
   const std::optional<std::int64_t>& known = hashes_[static_cast<std::size_t>(index)];
-  return known ? *known : hash_of(make_zero(index)); // what nobody sets is zero
+  return known ? *known : impl::hash_of(make_zero(index)); // what nobody sets is zero
 }
 
 // To the first of all ranks that hold a part, and from there to the others.
@@ -81,8 +75,8 @@ void InitialValues::broadcast(const DBuffer& main) const {
   const DBuffer& from = values_.is_valid() ? values_ : main; // others send nothing
   const comm::Operand to{main.storage(), main.byte_offset()};
   runtime::Stream& stream = *resources_->compute;
-  resources_->communicators.all->exchange(stream, {from.storage(), from.byte_offset()}, std::move(sends), to,
-                                          std::move(receives), dtype_, 0, main.name());
+  resources_->communicators.data->exchange(stream, {from.storage(), from.byte_offset()}, std::move(sends), to,
+                                           std::move(receives), dtype_, 0, main.name());
   for (std::size_t axis = 0; axis < placements.size(); ++axis)
     if (placements[axis].is_replicate())
       resources_->communicators.gather[axis]->broadcast(stream, to, main.bytes(), 0);

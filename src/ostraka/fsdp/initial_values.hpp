@@ -5,6 +5,7 @@
 
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/fsdp/resources.hpp>
+#include <ostraka/memory/device_arena.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,8 @@
 
 namespace ostraka::fsdp {
 
-/// Writes elements [first, first + count) of a tensor, C order, to `out`, which is of type `dtype`.
+/// Writes elements [first, first + count) of a tensor, C order, to `out`, which is of type `dtype` and
+/// memory of the host.
 using Fill = std::function<void(std::int64_t first, std::int64_t count, void* out, DType dtype)>;
 
 class InitialValues {
@@ -37,7 +39,7 @@ private:
   buffer::DBuffer make_zero(int index) const;
 
   std::shared_ptr<Resources> resources_;
-  std::shared_ptr<memory::Arena> arena_ = memory::make_host_arena(); ///< goes when set-up is over
+  std::shared_ptr<memory::Arena> arena_ = memory::make_arena(resources_->mesh->device()); ///< goes with set-up
   buffer::LayoutPtr layout_;
   DType dtype_;
   buffer::DBuffer values_;

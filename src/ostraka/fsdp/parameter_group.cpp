@@ -44,7 +44,7 @@ void ParameterGroup::check_can_accumulate() const {
 }
 
 void ParameterGroup::bind_slot() {
-  slot_ = resources_->slots.acquire();
+  slot_ = resources_->slots.acquire(*resources_->compute);
   const layout::Placements whole(resources_->mesh->dims(), layout::partial(resources_->config.reduction));
   partial_ = DBuffer::from_storage(resources_->slots.storage(*slot_), resources_->mesh, whole, plan_.layout,
                                    plan_.gradient_dtype);
@@ -67,13 +67,17 @@ std::vector<std::string> ParameterGroup::missing_gradients() const {
   return names;
 }
 
-void ParameterGroup::reduce_gradient(bool is_last_microbatch) {
+bool ParameterGroup::begin_reduction(bool is_last_microbatch) {
   const bool may_update = consumer_ && !weights_->is_unsharded(); // else somebody may still read the weights
-  rules_.reduce(*this, is_last_microbatch, may_update, gradient_divisor_ != 1);
-  if (rules_.adds_up_in_partial(is_last_microbatch))
+  const bool is_due = rules_.begin(*this, is_last_microbatch, may_update, gradient_divisor_ != 1);
+  if (!is_due)
     std::fill(written_.begin(), written_.end(), 1);
-  else
-    is_reducing_ = true;
+  return is_due;
+}
+
+void ParameterGroup::end_reduction() {
+  rules_.end(*this);
+  is_reducing_ = true;
 }
 
 // When results arrive all ranks have shown their gradients, and let the weights go before; a rank that failed reads

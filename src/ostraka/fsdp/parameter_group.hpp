@@ -49,9 +49,16 @@ public:
   Gradient gradient(int index);
   /// Names of parameters that nobody has written in this micro-batch.
   std::vector<std::string> missing_gradients() const;
-  /// Ends the micro-batch: unwritten gradients count as zero; queues the reduction if one is due, for a consumer if
-  /// that is the last one before a step.
-  void reduce_gradient(bool is_last_microbatch);
+  /// Ends the micro-batch: unwritten gradients count as zero. Whether a reduction is due, which is queued by
+  /// reduce_contribution(), add_contribution(), reduce_at_the_end() and end_reduction(), in this order; the first and
+  /// the third one communicate, for a consumer if that is the last one before a step.
+  bool begin_reduction(bool is_last_microbatch);
+  void reduce_contribution() { rules_.reduce_contribution(*this); }
+  void add_contribution() { rules_.add_contribution(*this); }
+  void reduce_at_the_end() { rules_.reduce_at_the_end(*this); }
+  void end_reduction();
+  /// Whether that reduction updates weights.
+  bool updates() const { return rules_.updates(); }
 
   /// Whether main_gradient() is reduced, complete and no longer in flight.
   bool has_gradient() const { return rules_.has_gradient() && !is_reducing_; }

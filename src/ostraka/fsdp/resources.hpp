@@ -21,11 +21,20 @@ struct Resources {
   std::shared_ptr<memory::Arena> arena;
   std::shared_ptr<comm::SharedMemory> shared; ///< of whole weights; null where a rank shares none
   bool rests_whole = false; ///< each node has one whole copy of the weights at rest; equal on all ranks
+  // Memory of the arena changes hands in the order of the compute stream: it waits for whoever uses memory on another
+  // stream before that goes back, and others wait for it behind taking some. So hosts release at once what queued work
+  // still uses.
   std::shared_ptr<runtime::Stream> compute;
   std::shared_ptr<runtime::Stream> gather;
   std::shared_ptr<runtime::Stream> reduce;
   GradientSlots slots;
   bool is_open = true; ///< false once the context is destroyed
+
+  /// Whether gathers that are handed over axis by axis, outer to inner, run in that order: an axis of one rank hands
+  /// over at once.
+  bool gathers_outwards_in() const;
+  /// Operations of a reduction, of a contribution (step 0) and of its end (step 1).
+  int reductions(int step) const;
 };
 
 } // namespace ostraka::fsdp

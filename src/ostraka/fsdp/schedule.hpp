@@ -24,7 +24,7 @@ enum class Hook : std::int8_t {
   reduce_gradients
 };
 
-OSTRAKA_API const char* name(Hook hook);
+OSTRAKA_API const char* name(Hook hook); ///< as in messages
 
 /// A hook of a module. In a backward pass forward hooks are those of a recomputation.
 struct Event {

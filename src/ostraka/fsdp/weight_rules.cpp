@@ -39,23 +39,29 @@ void GatheredRules::give_back_gathered(WeightWork& work) {
 void GatheredRules::unshard(WeightWork& work) {
   if (is_unsharded_ && whole_version_ == version_)
     return;
-  reshard(work);               // a stale copy
-  work.gather_after_compute(); // sees what the optimizer wrote
+  reshard(work); // a stale copy
   try {
     reserve(work);
   } catch (...) { // as if nobody had asked
     give_back(work);
     throw;
   }
+  work.gather_after_compute(); // sees what the optimizer wrote, and comes behind users of this memory
   if (resting_version_ != version_)
     work.redistribute(model, resting);
   if (!rests_whole_)
     work.redistribute(resting, gathered);
+  is_unsharded_ = is_arriving_ = true;
+  whole_version_ = resting_version_ = version_;
+}
+
+void GatheredRules::complete_unshard(WeightWork& work) {
+  if (!is_arriving_)
+    return;
+  is_arriving_ = false;
   if (types_.casts_whole())
     work.cast(gathered, whole, Queue::gather);
   work.note_arrival();
-  is_unsharded_ = true;
-  whole_version_ = resting_version_ = version_;
 }
 
 void GatheredRules::wait_unsharded(WeightWork& work) {

@@ -60,7 +60,9 @@ public:
   virtual void refresh(WeightWork& work, bool is_model_written) = 0;
   virtual void reserve(WeightWork& work) = 0;
   virtual void give_back(WeightWork& work) = 0;
+  /// In two steps, so that what several groups gather may go out together.
   virtual void unshard(WeightWork& work) = 0;
+  virtual void complete_unshard(WeightWork&) {}
   virtual void wait_unsharded(WeightWork& work) = 0;
   virtual void reshard(WeightWork& work) = 0;
   bool is_unsharded() const { return is_unsharded_; }
@@ -85,6 +87,7 @@ public:
   void reserve(WeightWork& work) override;
   void give_back(WeightWork& work) override;
   void unshard(WeightWork& work) override;
+  void complete_unshard(WeightWork& work) override;
   void wait_unsharded(WeightWork& work) override;
   void reshard(WeightWork& work) override;
 
@@ -92,6 +95,7 @@ private:
   void give_back_gathered(WeightWork& work);
 
   bool rests_whole_;
+  bool is_arriving_ = false;          ///< asked for, and complete_unshard() is to come
   std::int64_t resting_version_ = -1; ///< of the model weights, when what rests was gathered last
   std::int64_t whole_version_ = -1;   ///< likewise, of the whole
 };

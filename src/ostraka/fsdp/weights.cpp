@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/execute.hpp>
+#include <ostraka/fsdp/impl/host_copy.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
 #include <algorithm>
@@ -21,9 +21,7 @@ void Weights::initialise(int index, const Fill& fill) {
   begin_update();
   std::exception_ptr failure;
   try {
-    const buffer::TensorRange own = main_.tensor_range(index);
-    if (own.count > 0)
-      fill(own.offset, own.count, own.data, main_.dtype());
+    impl::fill_tensor(main_, index, fill);
     if (initial_ != nullptr)
       initial_->keep(index, fill);
   } catch (...) {
@@ -65,9 +63,7 @@ void Weights::cast(WeightPart from, WeightPart to, Queue queue) {
   buffer::cast(buffer(from), buffer(to), *(queue == Queue::gather ? resources_->gather : resources_->compute));
 }
 
-std::int64_t Weights::part_hash() const {
-  return Hash().bytes(main_.data(), static_cast<std::size_t>(main_.bytes())).value();
-}
+std::int64_t Weights::part_hash() const { return impl::hash_of(main_); }
 
 void Weights::broadcast() {
   begin_update();
@@ -82,9 +78,7 @@ void Weights::remember_whole() {
 
 bool Weights::were_written() const { return remembered_ && *remembered_ != hash_whole(); }
 
-std::int64_t Weights::hash_whole() const {
-  return Hash().bytes(whole_.data(), static_cast<std::size_t>(whole_.bytes())).value();
-}
+std::int64_t Weights::hash_whole() const { return impl::hash_of(whole_); }
 
 std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const GroupPlan& plan,
                                       const std::string& name) {

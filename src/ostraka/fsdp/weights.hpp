@@ -59,8 +59,10 @@ public:
   void reserve() { rules_->reserve(*this); }
   void give_back() { rules_->give_back(*this); }
 
-  /// Asks for the whole weights, which may take until wait_unsharded().
+  /// Asks for the whole weights, which may take until wait_unsharded(); in two steps, between which a comm::Group may
+  /// hand over what all groups of a module gather.
   void unshard() { rules_->unshard(*this); }
+  void complete_unshard() { rules_->complete_unshard(*this); }
   /// Waits (on the compute stream) until the whole weights can be read, if they were asked for.
   void wait_unsharded() { rules_->wait_unsharded(*this); }
   /// Lets the whole weights go.
@@ -99,7 +101,10 @@ private:
   void cast(WeightPart from, WeightPart to, Queue queue) override;
   void gather_after_compute() override { resources_->gather->wait(resources_->compute->record()); }
   void note_arrival() override { arrived_ = resources_->gather->record(); }
-  void wait_arrived() override { resources_->compute->wait(arrived_); }
+  void wait_arrived() override {
+    resources_->compute->wait(arrived_);
+    resources_->compute->hand_over(); // what is queued reads addresses when it goes to the device
+  }
   std::int64_t hash_whole() const;
 
   std::unique_ptr<WeightRules> rules_;

@@ -28,7 +28,7 @@ enum class Policy : std::int32_t {
   automatic = 5,     ///< asks for planned or ragged by a stated rule; no layout ends up with it
 };
 
-OSTRAKA_API const char* name(Policy policy);
+OSTRAKA_API const char* name(Policy policy); ///< as in reports
 
 /// The coordinates of a rank on a mesh; axes are ordered outer to inner, sizes >= 1, 0 <= coordinate < size.
 struct MeshPosition {
@@ -59,7 +59,7 @@ public:
   GlobalLayout(Policy policy, std::vector<Shape> shapes, std::vector<std::int64_t> offsets, int segments,
                std::int64_t segment_size);
 
-  Policy policy() const { return policy_; }
+  Policy policy() const { return policy_; } ///< the one chosen, never automatic
   int num_tensors() const { return static_cast<int>(shapes_.size()); }
   const std::vector<Shape>& shapes() const { return shapes_; }
 

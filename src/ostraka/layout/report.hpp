@@ -25,7 +25,7 @@ struct LayoutReport {
   std::vector<GlobalLayout::Owners> owners; ///< per tensor
 };
 
-OSTRAKA_API LayoutReport report(const GlobalLayout& layout);
+OSTRAKA_API LayoutReport report(const GlobalLayout& layout); ///< pure arithmetic
 
 /// One line: policy, payload, padding, segments, why.
 OSTRAKA_API std::string to_text(const LayoutReport& report);

@@ -21,6 +21,7 @@ using runtime::cuda::Handle;
 class DeviceArena final : public Arena {
 public:
   ~DeviceArena() override {
+    wait_for_device();
     for (const Piece& piece : pieces_)
       runtime::cuda::unmap(piece.data, piece.bytes, piece.handle);
     for (const AddressSpace& space : spaces_)
@@ -47,6 +48,7 @@ protected:
   }
 
   void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t) override {
+    wait_for_device();
     std::erase_if(pieces_, [&](const Piece& piece) {
       const bool is_beyond = is_in(piece, space) && piece.data >= space.data + kept;
       if (is_beyond)
@@ -55,15 +57,27 @@ protected:
     });
   }
 
+  // In the order of the compute stream, as memory changes hands.
   void poison(std::byte* data, std::int64_t bytes) override {
     try {
-      runtime::cuda::fill(data, 0xff, bytes); // NaN in every floating type
-    } catch (const std::exception& cause) {   // memory is released while objects end
+      runtime::compute_stream(runtime::Device::cuda)->launch("poison", [=](const runtime::Execution& execution) {
+        runtime::cuda::fill(execution, data, 0xff, bytes); // NaN in every floating type
+      });
+    } catch (const std::exception& cause) { // memory is released while objects end
       log::warn(std::string("device arena: memory is not filled with NaN: ") + cause.what());
     }
   }
 
 private:
+  // Nothing that is queued may use memory that goes.
+  static void wait_for_device() noexcept {
+    try {
+      runtime::synchronize(runtime::compute_stream(runtime::Device::cuda)->record(), "device arena");
+    } catch (const std::exception& cause) {
+      log::warn(std::string("device arena: ") + cause.what());
+    }
+  }
+
   struct Piece {
     std::byte* data;
     std::int64_t bytes;

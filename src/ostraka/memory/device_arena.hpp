@@ -8,8 +8,10 @@
 
 namespace ostraka::memory {
 
-/// An arena in the memory of this process's GPU. Memory that queued work uses must not be released; what trim() gives
-/// back must not be in use by any. Throws NOT_SUPPORTED where there is no GPU or the build has no CUDA.
+/// An arena in the memory of this process's GPU. Memory changes hands in the order of the compute stream: before it is
+/// released, that stream waits for whoever uses it on another one; whoever takes it uses it on the compute stream, or
+/// behind what that has queued. What trim() gives back must not be in use on another stream. Throws NOT_SUPPORTED where
+/// there is no GPU or the build has no CUDA.
 OSTRAKA_API std::shared_ptr<Arena> make_device_arena();
 
 /// make_host_arena() or that.

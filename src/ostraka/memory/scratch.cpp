@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/memory/scratch.hpp>
+#include <ostraka/runtime/device.hpp>
 
 namespace ostraka::memory {
 
@@ -12,6 +13,8 @@ Scratch::Use::Use(Scratch& scratch, const std::shared_ptr<Arena>& arena, std::in
   }
   scratch.release();
   scratch.storage_ = std::allocate_shared<Storage>(Recycling<Storage>(), arena, bytes, Kind::transient);
+  if (arena->device() != runtime::Device::host) // memory changes hands in the order of the compute stream
+    stream.wait(runtime::compute_stream(arena->device())->record());
 }
 
 Scratch::Use::~Use() { scratch_.last_use_ = stream_.record(); }

@@ -46,6 +46,20 @@ void require_group(MPI_Comm group) {
 
 } // namespace
 
+std::vector<std::string> Communicators::failures() const {
+  std::vector<std::string> causes;
+  const auto add = [&](const std::shared_ptr<comm::Communicator>& one) {
+    if (one != nullptr && !one->failure().empty() &&
+        std::find(causes.begin(), causes.end(), one->failure()) == causes.end())
+      causes.push_back(one->failure());
+  };
+  add(all);
+  add(data);
+  for (const auto* list : {&gather, &reduce})
+    std::for_each(list->begin(), list->end(), add);
+  return causes;
+}
+
 bool Communicators::have_failed() const {
   const auto has_failed = [](const auto& communicator) { return !communicator->failure().empty(); };
   return (all != nullptr && has_failed(all)) || (data != nullptr && has_failed(data)) ||

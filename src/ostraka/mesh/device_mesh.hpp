@@ -30,6 +30,8 @@ struct Communicators {
   /// What reductions over several axes use between them.
   std::shared_ptr<memory::Scratch> scratch = std::make_shared<memory::Scratch>();
 
+  /// Why some of them cannot be used any more, once each.
+  std::vector<std::string> failures() const;
   /// Whether one of them cannot be used any more.
   bool have_failed() const;
 };

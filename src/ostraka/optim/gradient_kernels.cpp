@@ -111,25 +111,23 @@ struct Differences : Blocks<T, double> {
 };
 
 template <class Functor>
-typename Functor::value_type reduce(const char* label, const runtime::Execution& execution, const Functor& functor) {
-  typename Functor::value_type result{};
+void reduce(const char* label, const runtime::Execution& execution, const Functor& functor,
+            typename Functor::value_type* result) {
   runtime::parallel_reduce(label, execution, (functor.count + block - 1) / block, functor, result);
-  return result;
 }
 
 } // namespace
 
-NormPart norm_part(const runtime::Execution& execution, Norm norm, DType dtype, const void* data, std::int64_t count) {
-  NormPart result;
+void norm_part(const runtime::Execution& execution, Norm norm, DType dtype, const void* data, std::int64_t count,
+               NormPart* part) {
   with_main_type(dtype, "gradient_norm", [&](auto value) {
     using T = decltype(value);
     const auto* from = static_cast<const T*>(data);
     const char* label = "ostraka::gradient_norm";
-    result = norm == Norm::l1   ? reduce(label, execution, Sizes<T>{{from, count}})
-             : norm == Norm::l2 ? reduce(label, execution, Squares<T>{{from, count}})
-                                : reduce(label, execution, Largest<T>{{from, count}});
+    norm == Norm::l1   ? reduce(label, execution, Sizes<T>{{from, count}}, part)
+    : norm == Norm::l2 ? reduce(label, execution, Squares<T>{{from, count}}, part)
+                       : reduce(label, execution, Largest<T>{{from, count}}, part);
   });
-  return result;
 }
 
 void join(Norm norm, NormPart& sum, const NormPart& part) {
@@ -149,13 +147,12 @@ double finish(Norm norm, const NormPart& sum) {
   return std::sqrt(sum.small) * 0x1p-600;
 }
 
-bool are_finite(const runtime::Execution& execution, DType dtype, const void* data, std::int64_t count) {
-  bool result = true;
+void add_differences(const runtime::Execution& execution, DType dtype, const void* data, std::int64_t count,
+                     double* sum) {
   with_main_type(dtype, "check_finite", [&](auto value) {
     using T = decltype(value);
-    result = reduce("ostraka::check_finite", execution, Differences<T>{{static_cast<const T*>(data), count}}) == 0;
+    reduce("ostraka::check_finite", execution, Differences<T>{{static_cast<const T*>(data), count}}, sum);
   });
-  return result;
 }
 
 } // namespace ostraka::optim::kernels

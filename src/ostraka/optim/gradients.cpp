@@ -3,12 +3,16 @@
 #include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/execute.hpp>
 #include <ostraka/comm/agreement.hpp>
+#include <ostraka/memory/pinned_pool.hpp>
 #include <ostraka/optim/gradients.hpp>
 #include <ostraka/optim/impl/gradient_kernels.hpp>
 #include <ostraka/optim/impl/groups.hpp>
+#include <ostraka/optim/impl/hand_over.hpp>
 #include <ostraka/optim/impl/require_gradient.hpp>
+#include <ostraka/runtime/device.hpp>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -73,17 +77,47 @@ layout::Range counted(const DBuffer& buffer) {
   return {buffer.numel() * place / copies, buffer.numel() * (place + 1) / copies};
 }
 
+// find(execution, state, result) for every state on its device, where results are memory that hosts reach, too; waits
+// for all of them at once.
+template <class Result, class Find>
+std::vector<Result> find_in_all(States states, const char* operation, Find&& find) {
+  static auto& pool = *new memory::PinnedPool; // lives as long as the device
+  std::vector<Result> results(states.size());
+  std::shared_ptr<memory::Storage> pinned; // where devices write
+  runtime::Event last;
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    const auto stream = runtime::compute_stream(states[s].main_gradient.storage()->device());
+    Result* place = &results[s];
+    if (stream->device() != runtime::Device::host) {
+      if (pinned == nullptr)
+        pinned = pool.take(static_cast<std::int64_t>(states.size() * sizeof(Result)));
+      place = reinterpret_cast<Result*>(pinned->data()) + s;
+    }
+    stream->launch(operation, [=, &find, &state = states[s], kept = pinned](const runtime::Execution& execution) {
+      find(execution, state, place);
+    });
+    if (stream->device() != runtime::Device::host)
+      last = stream->record();
+  }
+  runtime::synchronize(last, operation);
+  for (std::size_t s = 0; s < states.size(); ++s)
+    if (states[s].main_gradient.storage()->device() != runtime::Device::host)
+      std::memcpy(&results[s], pinned->data() + s * sizeof(Result), sizeof(Result));
+  return results;
+}
+
 kernels::NormPart own_part(States states, Norm norm) {
   kernels::NormPart sum;
-  const auto stream = runtime::make_host_compute_stream();
-  for (const NamedState& state : states) {
-    const DBuffer& gradient = state.main_gradient;
-    const layout::Range range = counted(gradient);
-    stream->launch("gradient_norm", [&](const runtime::Execution& execution) {
-      const auto* begin = static_cast<const std::byte*>(gradient.data()) + range.begin * size_of(gradient.dtype());
-      kernels::join(norm, sum, kernels::norm_part(execution, norm, gradient.dtype(), begin, range.size()));
-    });
-  }
+  const auto parts = find_in_all<kernels::NormPart>(
+      states, "gradient_norm",
+      [norm](const runtime::Execution& execution, const NamedState& state, kernels::NormPart* part) {
+        const DBuffer& gradient = state.main_gradient;
+        const layout::Range range = counted(gradient);
+        const auto* begin = static_cast<const std::byte*>(gradient.data()) + range.begin * size_of(gradient.dtype());
+        kernels::norm_part(execution, norm, gradient.dtype(), begin, range.size(), part);
+      });
+  for (const kernels::NormPart& part : parts)
+    kernels::join(norm, sum, part);
   return sum;
 }
 
@@ -121,21 +155,23 @@ struct Place {
 template <class T>
 std::optional<Place> first_non_finite(const DBuffer& gradient, int tensor) {
   const buffer::TensorRange own = gradient.tensor_range(tensor);
-  for (std::int64_t i = 0; i < own.count; ++i)
-    if (const T value = static_cast<const T*>(own.data)[i]; !std::isfinite(value))
-      return Place{0, tensor, own.offset + i, value};
+  std::vector<T> values(static_cast<std::size_t>(own.count));
+  runtime::copy_now(gradient.storage()->device(), own.data, values.data(), own.count * size_of(gradient.dtype()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      return Place{0, tensor, own.offset + static_cast<std::int64_t>(i), values[i]};
   return std::nullopt;
 }
 
 Place first_non_finite(States states) {
-  const auto stream = runtime::make_host_compute_stream();
+  const auto sums = find_in_all<double>(
+      states, "check_finite", [](const runtime::Execution& execution, const NamedState& state, double* sum) {
+        const DBuffer& gradient = state.main_gradient;
+        kernels::add_differences(execution, gradient.dtype(), gradient.data(), gradient.numel(), sum);
+      });
   for (std::size_t s = 0; s < states.size(); ++s) {
     const DBuffer& gradient = states[s].main_gradient;
-    bool is_finite = true;
-    stream->launch("check_finite", [&](const runtime::Execution& execution) {
-      is_finite = kernels::are_finite(execution, gradient.dtype(), gradient.data(), gradient.numel());
-    });
-    for (int t = 0; !is_finite && t < gradient.layout()->num_tensors(); ++t)
+    for (int t = 0; sums[s] != 0 && t < gradient.layout()->num_tensors(); ++t)
       if (auto place = gradient.dtype() == DType::f64 ? first_non_finite<double>(gradient, t)
                                                       : first_non_finite<float>(gradient, t)) {
         place->state = static_cast<std::int64_t>(s);
@@ -208,9 +244,9 @@ void scale_gradients(States states, double factor) {
   expect(std::isfinite(factor), Status::INVALID_ARGUMENT, "scale_gradients: expected a finite factor, found ", factor);
   for (const NamedState& state : states)
     require_kept_gradient(state, "scale_gradients");
-  const auto stream = runtime::make_host_compute_stream();
   for (const NamedState& state : states)
-    buffer::scale(factor, state.main_gradient, *stream);
+    buffer::scale(factor, state.main_gradient, *runtime::compute_stream(state.main_gradient.storage()->device()));
+  hand_over(states);
 }
 
 } // namespace ostraka::optim

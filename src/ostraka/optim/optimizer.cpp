@@ -3,9 +3,11 @@
 #include <ostraka/base/hash.hpp>
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/optim/impl/groups.hpp>
+#include <ostraka/optim/impl/hand_over.hpp>
 #include <ostraka/optim/impl/kernels.hpp>
 #include <ostraka/optim/impl/require_gradient.hpp>
 #include <ostraka/optim/optimizer.hpp>
+#include <ostraka/runtime/device.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -133,10 +135,6 @@ Optimizer::Optimizer(std::vector<NamedState> states, double learning_rate, doubl
     expect(state.main_weight.dtype() == DType::f64 || state.main_weight.dtype() == DType::f32, Status::TYPE_MISMATCH,
            "optimizer: expected main weights of f64 or f32, found ", ostraka::name(state.main_weight.dtype()), " for '",
            state.tensor_names.front(), "'");
-    const runtime::Device device = state.main_weight.storage()->device();
-    expect(device == runtime::Device::host, Status::NOT_SUPPORTED,
-           "optimizer: expected weights in memory of the host, found '", state.tensor_names.front(), "' on ",
-           runtime::name(device));
   }
 }
 
@@ -179,17 +177,17 @@ void Optimizer::step() {
     state.before_update();
   ++steps_;
   used_versions_.clear();
-  const auto stream = runtime::make_host_compute_stream();
   for (std::size_t i = 0; i < states_.size(); ++i) {
     NamedState& state = states_[i];
     if (!was_updated(state))
-      update(i, *stream);
+      update(i, *runtime::compute_stream(state.main_weight.storage()->device()));
     if (state.model_weight.is_valid())
       state.publish();
     else
       state.refresh();
     used_versions_.push_back(version_of(state));
   }
+  hand_over(states_);
 }
 
 void Optimizer::update(std::size_t state, runtime::Stream& stream) {

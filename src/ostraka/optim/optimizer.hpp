@@ -24,10 +24,11 @@ public:
   virtual ~Optimizer();
 
   /// Updates all main weights from their main gradients and the model weights with them, once each, in order. Gradients
-  /// stay. All ranks call it. Throws before changing anything: INVALID_STATE naming a parameter without a gradient or a
-  /// module whose weights are in use, or when no gradient is newer than the last step of this optimizer; in the first
-  /// step RANKS_DISAGREE when ranks have different hyperparameters, and OUT_OF_MEMORY on all ranks when one has no room
-  /// for its state. Where ranks share memory it waits until all have let the weights go (TIME_OUT, FAILED).
+  /// stay. All ranks call it. On devices it queues that on the compute stream. Throws before changing anything:
+  /// INVALID_STATE naming a parameter without a gradient or a module whose weights are in use, or when no gradient is
+  /// newer than the last step of this optimizer; in the first step RANKS_DISAGREE when ranks have different
+  /// hyperparameters, and OUT_OF_MEMORY on all ranks when one has no room for its state. Where ranks share memory it
+  /// waits until all have let the weights go (TIME_OUT, FAILED).
   void step();
 
   double learning_rate() const { return learning_rate_; }

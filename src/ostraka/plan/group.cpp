@@ -146,8 +146,8 @@ void Group::take_scratch(const layout::Range& range, DType dtype) {
 
 // --- gradients
 
-void Group::reduce(bool is_last_microbatch) {
-  gradients_.reduce(*this, is_last_microbatch, shape_.is_fused && !weights_->is_unsharded(), divides_);
+bool Group::begin_reduction(bool is_last_microbatch) {
+  return gradients_.begin(*this, is_last_microbatch, shape_.is_fused && !weights_->is_unsharded(), divides_);
 }
 
 void Group::zero_grad() {

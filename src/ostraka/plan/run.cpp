@@ -228,13 +228,19 @@ void Run::prefetch(std::span<const int> upcoming, const Hooked& module) {
   const int ahead = fsdp::modules_ahead(upcoming, elements_, module.needs.prefetch);
   for (const int next : upcoming.first(static_cast<std::size_t>(ahead)))
     if (!is_updated(at(next))) // it ran earlier than predicted, and its weights are changing
-      for (const auto& group : at(next).groups)
-        group->unshard();
+      ask_for(at(next));
+}
+
+// As FsdpModule::unshard_groups.
+void Run::ask_for(const Hooked& module) {
+  for (const auto& group : module.groups)
+    group->unshard();
+  for (const auto& group : module.groups)
+    group->complete_unshard();
 }
 
 void Run::unshard(Hooked& module) {
-  for (const auto& group : module.groups)
-    group->unshard();
+  ask_for(module);
   for (const auto& group : module.groups)
     group->wait_unsharded();
 }
@@ -244,10 +250,20 @@ void Run::reshard(Hooked& module) {
     group->reshard();
 }
 
+// As FsdpModule::complete_gradients and reduce.
 void Run::reduce(Hooked& module) {
+  std::vector<Group*> groups;
   for (const auto& group : module.groups)
-    if (group->plan().is_trainable)
-      group->reduce(is_last_microbatch_);
+    if (group->plan().is_trainable && group->begin_reduction(is_last_microbatch_))
+      groups.push_back(group.get());
+  for (Group* group : groups)
+    group->reduce_contribution();
+  for (Group* group : groups)
+    group->add_contribution();
+  for (Group* group : groups)
+    group->reduce_at_the_end();
+  for (Group* group : groups)
+    group->end_reduction();
 }
 
 bool Run::is_updated(const Hooked& module) const {

@@ -8,7 +8,5 @@ namespace ostraka::runtime::cuda_double {
 
 /// Queues `kernel` on the fake stream `stream`.
 void launch(const char* label, void* stream, std::function<void()> kernel);
-/// The same, done on return.
-void run(const char* label, void* stream, std::function<void()> kernel);
 
 } // namespace ostraka::runtime::cuda_double

@@ -92,15 +92,9 @@ void unmap(std::byte* data, std::int64_t bytes, Handle handle) noexcept {
   cuMemRelease(handle);
 }
 
-void fill(std::byte* data, int value, std::int64_t bytes) {
-  static const cudaStream_t stream = [] {
-    impl::use_cuda_device();
-    cudaStream_t made = nullptr;
-    check_cuda(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "a stream");
-    return made;
-  }();
-  check_cuda(cudaMemsetAsync(data, value, static_cast<std::size_t>(bytes), stream), "a fill");
-  synchronize(record({Device::cuda, stream}), "a fill of memory"); // polls: peers may wait for this rank meanwhile
+void fill(const Execution& execution, std::byte* data, int value, std::int64_t bytes) {
+  check_cuda(cudaMemsetAsync(data, value, static_cast<std::size_t>(bytes), static_cast<cudaStream_t>(execution.native)),
+             "a fill");
 }
 
 std::byte* allocate_pinned(std::int64_t bytes) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ostraka/base/export.hpp>
+#include <ostraka/runtime/execution.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +25,8 @@ OSTRAKA_API Handle map(std::byte* data, std::int64_t bytes);
 /// Takes it away, from addresses that no queued work uses.
 OSTRAKA_API void unmap(std::byte* data, std::int64_t bytes, Handle handle) noexcept;
 
-/// Fills memory on a stream of its own, done on return.
-OSTRAKA_API void fill(std::byte* data, int value, std::int64_t bytes);
+/// Queues a fill of memory with bytes `value`.
+OSTRAKA_API void fill(const Execution& execution, std::byte* data, int value, std::int64_t bytes);
 
 /// Host memory from and to which the GPU copies while hosts go on. Throws OUT_OF_MEMORY.
 OSTRAKA_API std::byte* allocate_pinned(std::int64_t bytes);

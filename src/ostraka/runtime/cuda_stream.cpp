@@ -4,6 +4,7 @@
 #include <ostraka/base/log.hpp>
 #include <ostraka/runtime/device.hpp>
 #include <ostraka/runtime/impl/cuda_check.hpp>
+#include <ostraka/runtime/impl/instances.hpp>
 #include <ostraka/runtime/progress.hpp>
 
 #include <cstring>
@@ -123,11 +124,22 @@ public:
     }
     retained_.release_done(stream_, false);
     retained_.quarantine(); // empty unless that failed
-    if (is_own_)
-      cudaStreamDestroy(stream_);
+    let_go();
   }
 
   Device device() const override { return Device::cuda; }
+  cudaStream_t native() const { return stream_; }
+  bool is_own() const { return is_own_; }
+
+  /// Goes on with another stream, behind what this one has.
+  void move_to(cudaStream_t stream, bool is_own) {
+    hand_over();
+    const Event before = record();
+    check_cuda(cudaStreamWaitEvent(stream, static_cast<cudaEvent_t>(before.native()), 0), "a wait for an event");
+    let_go();
+    stream_ = stream;
+    is_own_ = is_own;
+  }
 
   void launch(const char* label, Body body) override {
     progress();
@@ -178,6 +190,14 @@ public:
     return Event(state);
   }
 
+  void hand_over() override {
+    progress();
+    if (!steps_.empty())
+      wait_until([&] { return steps_.empty(); }, name_ + " stream");
+    if (error_ && role_ == Role::compute)
+      std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
   void progress() noexcept override {
     if (advancing_)
       return; // a body of this stream is waiting for something itself
@@ -215,6 +235,12 @@ private:
     const char* label;
     Callable<bool()> run; ///< true when complete
   };
+
+  void let_go() {
+    impl::forget_instance(stream_); // before the stream ends
+    if (is_own_)
+      cudaStreamDestroy(stream_);
+  }
 
   void push(const char* label, Callable<bool()> run) {
     steps_.push_back({label, std::move(run)});
@@ -296,8 +322,9 @@ int highest_priority() {
   return greatest;
 }
 
-std::shared_ptr<Stream>& cuda_compute_stream() {
-  static auto& stream = *new std::shared_ptr<Stream>;
+// Of the process; outlives objects that end with it.
+const std::shared_ptr<CudaStream>& cuda_compute_stream() {
+  static const auto& stream = *new auto(std::make_shared<CudaStream>("compute", make_native(0), true, Role::compute));
   return stream;
 }
 
@@ -308,21 +335,20 @@ std::shared_ptr<Stream> compute_stream(Device device) {
   if (device == Device::host)
     return host;
   require_device(device, "compute_stream");
-  auto& stream = cuda_compute_stream();
-  if (stream == nullptr)
-    stream = std::make_shared<CudaStream>("compute", make_native(0), true, Role::compute);
-  return stream;
+  return cuda_compute_stream();
+}
+
+void* native_compute_stream() {
+  require_device(Device::cuda, "native_compute_stream");
+  return cuda_compute_stream()->native();
 }
 
 void set_compute_stream(void* native) {
   require_device(Device::cuda, "set_compute_stream");
-  impl::use_cuda_device();
-  const std::shared_ptr<Stream> old = std::exchange(cuda_compute_stream(), nullptr);
   if (native != nullptr)
-    cuda_compute_stream() =
-        std::make_shared<CudaStream>("compute", static_cast<cudaStream_t>(native), false, Role::compute);
-  if (old != nullptr)
-    compute_stream(Device::cuda)->wait(old->record());
+    cuda_compute_stream()->move_to(static_cast<cudaStream_t>(native), false);
+  else if (!cuda_compute_stream()->is_own())
+    cuda_compute_stream()->move_to(make_native(0), true);
 }
 
 std::shared_ptr<Stream> make_queue(Device device, std::string name) {
@@ -345,6 +371,9 @@ void copy(const Execution& execution, const void* from, void* to, std::int64_t b
 
 void copy_now(Device device, const void* from, void* to, std::int64_t bytes) {
   const auto stream = compute_stream(device);
+  if (device != Device::host)
+    synchronize(stream->record(),
+                "copy"); // polls: CUDA itself blocks where memory is not pinned, and peers wait for us
   stream->launch("copy", [=](const Execution& execution) { copy(execution, from, to, bytes); });
   synchronize(stream->record(), "copy");
 }

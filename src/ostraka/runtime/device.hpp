@@ -33,8 +33,13 @@ OSTRAKA_API std::int64_t cuda_device_id();
 /// that a sequence of operations needs no events.
 OSTRAKA_API std::shared_ptr<Stream> compute_stream(Device device);
 /// Makes a stream of the caller, a cudaStream_t that outlives its use here, the compute stream of the device; null:
-/// the library's own again. What the old one has queued comes before what the new one gets.
+/// the library's own again. What the old one has queued comes before what the new one gets, and whoever has the compute
+/// stream goes over to it, too.
 OSTRAKA_API void set_compute_stream(void* native);
+
+/// The cudaStream_t of the device's compute stream, on which callers put their own work. Between calls of the library
+/// everything that it has queued there is with the device.
+OSTRAKA_API void* native_compute_stream();
 
 /// A further stream, for communication: on devices of the highest priority. Errors skip what follows and travel through
 /// events, as make_host_queue.

@@ -13,7 +13,7 @@ OSTRAKA_API void initialize();
 /// Undoes one initialize(); the last one finalises Kokkos if we started it. Throws INVALID_STATE when not initialised.
 OSTRAKA_API void finalize();
 
-OSTRAKA_API bool is_initialized() noexcept;
+OSTRAKA_API bool is_initialized() noexcept; ///< between the first initialize() and its finalize()
 
 /// Throws INVALID_STATE naming `operation` when the library is not initialised.
 OSTRAKA_API void require_initialized(const char* operation);

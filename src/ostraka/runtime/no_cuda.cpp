@@ -35,6 +35,7 @@ std::shared_ptr<Stream> compute_stream(Device device) {
 }
 
 void set_compute_stream(void*) { refuse("set_compute_stream"); }
+void* native_compute_stream() { refuse("native_compute_stream"); }
 
 std::shared_ptr<Stream> make_queue(Device device, std::string name) {
   require_host(device, "make_queue");
@@ -60,7 +61,7 @@ std::byte* reserve(std::int64_t) { refuse("reserve"); }
 void free_addresses(std::byte*, std::int64_t) noexcept {}
 Handle map(std::byte*, std::int64_t) { refuse("map"); }
 void unmap(std::byte*, std::int64_t, Handle) noexcept {}
-void fill(std::byte*, int, std::int64_t) { refuse("fill"); }
+void fill(const Execution&, std::byte*, int, std::int64_t) { refuse("fill"); }
 std::byte* allocate_pinned(std::int64_t) { refuse("allocate_pinned"); }
 void free_pinned(std::byte*) noexcept {}
 

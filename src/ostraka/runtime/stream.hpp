@@ -58,6 +58,10 @@ public:
   virtual void wait(const Event& event) = 0;
   /// The point after everything queued so far.
   virtual Event record() = 0;
+  /// Returns once everything queued so far has gone to the device, so that what callers put on its native stream comes
+  /// behind it. Never waits for the device, but for peers where hosts carry what is waited for. Rethrows what has
+  /// failed so far, which is then forgotten. TIME_OUT. On hosts there is nothing to do.
+  virtual void hand_over() {}
 };
 
 /// The compute stream of a host: the caller's thread. launch() runs at once; submit() and wait() return when complete

@@ -35,6 +35,15 @@ std::vector<Call> take_calls();
 std::int64_t waits();
 std::int64_t polls();
 
+/// From now on streams run in the order of another seed.
+void set_seed(std::int64_t seed);
+
+/// While `holds`, streams run nothing: whoever waits for the device waits for ever.
+void hold_device(bool holds);
+
+/// The next operation of NCCL on this rank fails while it runs, which its communicator says when it is asked.
+void fail_next_operation();
+
 /// Whether calls that record an event or fill memory fail from now on.
 void fail_calls(bool fails);
 

@@ -45,7 +45,7 @@ Engine::Engine()
   MPI_Initialized(&has_mpi);
   if (has_mpi != 0)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  random_.seed(static_cast<unsigned>(setting("OSTRAKA_DOUBLE_SEED", 1) * 1000 + rank_));
+  seed(setting("OSTRAKA_DOUBLE_SEED", 1));
   std::atexit(report_at_exit);
 }
 
@@ -116,7 +116,7 @@ bool Engine::step(Stream& stream) {
 }
 
 void Engine::run_some() {
-  if (running_)
+  if (running_ || is_held)
     return;
   if (idle_ > 0) {
     --idle_;
@@ -254,6 +254,8 @@ bool Engine::is_pinned(const void* data) const {
 std::vector<Call> take_calls() { return std::exchange(Engine::get().calls, {}); }
 std::int64_t waits() { return Engine::get().waits; }
 std::int64_t polls() { return Engine::get().polls; }
+void set_seed(std::int64_t number) { Engine::get().seed(number); }
+void hold_device(bool holds) { Engine::get().is_held = holds; }
 std::string take_misuse() { return Engine::get().take_misuse(); }
 
 } // namespace ostraka::cuda_double

@@ -89,8 +89,10 @@ public:
   bool is_pinned(const void* data) const;
 
   unsigned draw(unsigned below) { return static_cast<unsigned>(random_()) % below; }
+  void seed(std::int64_t number) { random_.seed(static_cast<unsigned>(number * 1000 + rank_)); }
   int rank() const { return rank_; }
 
+  bool is_held = false; ///< nothing runs
   std::vector<Call> calls;
   std::int64_t waits = 0;
   std::int64_t polls = 0;

@@ -334,7 +334,15 @@ Launch::Launch(CommPtr comm, std::vector<Request> requests) : comm_(std::move(co
       collectives_.push_back(std::make_shared<Collective>(comm_, request));
 }
 
+namespace {
+bool fails_next = false;
+}
+
+void fail_next_operation() { fails_next = true; }
+
 bool Launch::step() {
+  if (number_ == comm_->run && std::exchange(fails_next, false))
+    comm_->error = ncclRemoteError;
   if (comm_->is_ended || comm_->error != ncclSuccess)
     return true;
   if (number_ != comm_->run)

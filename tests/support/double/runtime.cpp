@@ -57,15 +57,6 @@ void launch(const char* label, void* stream, std::function<void()> kernel) {
                                                     }});
 }
 
-void run(const char* label, void* stream, std::function<void()> kernel) {
-  bool is_done = false;
-  launch(label, stream, [&] {
-    kernel();
-    is_done = true;
-  });
-  Engine::get().run_until([&] { return is_done; }, label);
-}
-
 } // namespace ostraka::runtime::cuda_double
 
 extern "C" {

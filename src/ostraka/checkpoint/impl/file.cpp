@@ -22,6 +22,7 @@ ssize_t FileSystem::pwritev(int descriptor, const iovec* parts, int count, off_t
 ssize_t FileSystem::preadv(int descriptor, const iovec* parts, int count, off_t offset) {
   return ::preadv(descriptor, parts, count, offset);
 }
+int FileSystem::ftruncate(int descriptor, off_t bytes) { return ::ftruncate(descriptor, bytes); }
 int FileSystem::fsync(int descriptor) { return ::fsync(descriptor); }
 int FileSystem::close(int descriptor) { return ::close(descriptor); }
 int FileSystem::rename(const char* from, const char* to) { return ::rename(from, to); }
@@ -54,10 +55,10 @@ int flags_of(File::For use) {
     return O_RDONLY | O_CLOEXEC;
   case File::For::writing:
     return O_WRONLY | O_CLOEXEC;
-  case File::For::creating:
+  case File::For::replacing:
     break;
   }
-  return O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  return O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
 }
 
 // The next call's parts of `pieces`, of which the first `done` bytes of piece `first` are done.
@@ -90,7 +91,7 @@ File::File(std::string path, For use)
     : path_(std::move(path)),
       descriptor_(retry([&] { return file_system().open(path_.c_str(), flags_of(use), 0666); })) {
   if (descriptor_ < 0)
-    fail_with(std::string("cannot ") + (use == For::creating ? "create" : "open") + " the file" + system_text());
+    fail_with(std::string("cannot ") + (use == For::replacing ? "create" : "open") + " the file" + system_text());
 }
 
 File::~File() {
@@ -143,6 +144,11 @@ void File::read(std::span<const Piece> pieces) {
   transfer(with_gaps, "read", [&](const iovec* parts, int count, std::int64_t offset) {
     return file_system().preadv(descriptor_, parts, count, offset);
   });
+}
+
+void File::resize(std::int64_t bytes) {
+  if (retry([&] { return file_system().ftruncate(descriptor_, bytes); }) < 0)
+    fail_with("cannot make the file " + std::to_string(bytes) + " bytes long" + system_text());
 }
 
 void File::sync() {

@@ -20,6 +20,7 @@ public:
   virtual int open(const char* path, int flags, mode_t mode);
   virtual ssize_t pwritev(int descriptor, const iovec* parts, int count, off_t offset);
   virtual ssize_t preadv(int descriptor, const iovec* parts, int count, off_t offset);
+  virtual int ftruncate(int descriptor, off_t bytes);
   virtual int fsync(int descriptor);
   virtual int close(int descriptor);
   virtual int rename(const char* from, const char* to);
@@ -41,7 +42,7 @@ struct Piece {
 /// An open file; all functions throw INPUT_OUTPUT naming file, tensor and what the system says.
 class File {
 public:
-  enum class For { reading, writing, creating };
+  enum class For { reading, writing, replacing }; ///< replacing: a new file, or an old one without its bytes
   File(std::string path, For use);
   ~File();
   File(const File&) = delete;
@@ -51,6 +52,8 @@ public:
   void write(std::span<const Piece> pieces);
   /// The same; small gaps between pieces are read, too, and thrown away.
   void read(std::span<const Piece> pieces);
+  /// To so many bytes; new ones are zero.
+  void resize(std::int64_t bytes);
   void sync();
   void close();
 

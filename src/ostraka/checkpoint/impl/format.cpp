@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/version.hpp>
 #include <ostraka/checkpoint/impl/format.hpp>
+#include <ostraka/checkpoint/impl/hdf5_image.hpp>
 #include <ostraka/checkpoint/impl/hdf5_types.hpp>
 
 #include <bit>
@@ -33,11 +34,13 @@ public:
       create_tensor(tensor);
     groups_.clear();
     file_.check(id_.close(), "close the file");
+    image_.write(file_.path());
   }
 
 private:
   Hid create() {
     const Hid access = file_.own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "set properties");
+    file_.check(image_.use_in(access), "write to memory");
     file_.check(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18), "set properties");
     file_.check(H5Pset_alignment(access, alignment_from, alignment), "set properties");
     file_.check(H5Pset_meta_block_size(access, block_bytes), "set properties");
@@ -119,6 +122,7 @@ private:
   }
 
   Hdf5File file_;
+  Hdf5Image image_;
   Hid id_;
   std::map<std::string, Hid> groups_;
 };

@@ -18,7 +18,7 @@ std::string escape(std::string_view name);
 /// The reverse; other percent signs stay.
 std::string unescape(std::string_view link);
 
-/// Writes the frame into the existing file `path`, which is overwritten, with room for all tensors, and fills in their
+/// Writes the frame into the file `path`, which is made or overwritten, with room for all tensors, and fills in their
 /// offsets. format_version and library_version of `contents` are ignored: they are this library's. Local. INPUT_OUTPUT
 /// naming the file; INVALID_ARGUMENT for two tensors of one name; NOT_SUPPORTED in a build without HDF5.
 void write_frame(const std::string& path, Contents& contents);

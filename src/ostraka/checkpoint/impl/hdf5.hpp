@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5's C interface with owners for its identifiers and errors as exceptions. Only format.cpp and read_contents.cpp
-// use it.
+// HDF5's C interface with owners for its identifiers and errors as exceptions. Only format.cpp, hdf5_image.cpp
+// and read_contents.cpp use it.
 #pragma once
 
 #include <ostraka/base/error.hpp>

@@ -7,13 +7,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace ostraka::checkpoint {
 
 namespace impl {
 namespace {
+
+constexpr std::string_view signature = "\211HDF\r\n\032\n"; // of HDF5 files
 
 class ContentsReader {
 public:
@@ -36,14 +40,19 @@ private:
     const int descriptor = ::open(file_.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a pipe does not wait
     struct stat found {};
     const bool is_there = descriptor >= 0 && fstat(descriptor, &found) == 0;
+    const bool is_regular = is_there && S_ISREG(found.st_mode);
+    std::array<char, signature.size()> begin{};
+    const ssize_t count = is_regular ? ::pread(descriptor, begin.data(), begin.size(), 0) : 0;
     const int error = errno;
     if (descriptor >= 0)
       ::close(descriptor);
     if (!is_there)
       file_.fail_with(Status::INPUT_OUTPUT, std::string("cannot open the file: ") + std::strerror(error));
-    if (!S_ISREG(found.st_mode))
+    if (!is_regular)
       file_.fail_with(Status::INPUT_OUTPUT, "expected a file, found something else");
-    if (H5Fis_hdf5(file_.path().c_str()) <= 0)
+    if (count < 0)
+      file_.fail_with(Status::INPUT_OUTPUT, std::string("cannot read the file: ") + std::strerror(error));
+    if (std::string_view(begin.data(), static_cast<std::size_t>(count)) != signature)
       file_.fail_with(Status::INPUT_OUTPUT, "is no HDF5 file, or its begin is damaged");
     return found.st_size;
   }
@@ -164,8 +173,13 @@ private:
                                                 std::to_string(size_));
   }
 
-  bool exists(hid_t parent, const char* name) const { return H5Lexists(parent, name, H5P_DEFAULT) > 0; }
-  bool has(hid_t object, const char* attribute) const { return H5Aexists(object, attribute) > 0; }
+  // What cannot be read is not absent.
+  bool exists(hid_t parent, const char* name) const {
+    return file_.check(H5Lexists(parent, name, H5P_DEFAULT), std::string("look for '") + name + "'") > 0;
+  }
+  bool has(hid_t object, const char* attribute) const {
+    return file_.check(H5Aexists(object, attribute), std::string("look for the attribute '") + attribute + "'") > 0;
+  }
   Hid open_group(hid_t parent, const std::string& link) const {
     return file_.own(H5Gopen2(parent, link.c_str(), H5P_DEFAULT), H5Gclose, "open the group '" + link + "'");
   }

@@ -1,57 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/checked.hpp>
 #include <ostraka/checkpoint/impl/crc32c.hpp>
 #include <ostraka/checkpoint/impl/format.hpp>
+#include <ostraka/checkpoint/impl/partial_file.hpp>
 #include <ostraka/checkpoint/impl/save_job.hpp>
 #include <ostraka/comm/agreement.hpp>
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <numeric>
-#include <random>
 #include <utility>
 
 namespace ostraka::checkpoint::impl {
-
-namespace {
-
-constexpr std::int64_t huge_page = 2 << 20;
-constexpr std::size_t suffix_length = 16;
-constexpr const char* partial_mark = ".partial-";
-
-std::int64_t random_number() {
-  std::random_device device;
-  return static_cast<std::int64_t>(device()) << 32 | device();
-}
-
-std::string partial_path(const std::string& path, std::int64_t number) {
-  char digits[suffix_length + 1];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
-  return path + partial_mark + digits;
-}
-
-bool is_partial_of(const std::string& name, const std::string& file) {
-  const std::string begin = file + partial_mark;
-  return name.size() == begin.size() + suffix_length && name.compare(0, begin.size(), begin) == 0 &&
-         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
-}
-
-// What saves to this path left when they were killed.
-void remove_stale_files(const std::string& path) {
-  const std::filesystem::path target(path);
-  std::error_code ignored;
-  const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
-  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
-       entry.increment(ignored))
-    if (is_partial_of(entry->path().filename().string(), target.filename().string()))
-      remove_file(entry->path().string());
-}
-
-} // namespace
 
 SaveJob::SaveJob(std::string path, const Content& content, const SaveOptions& options, bool copies)
     : path_(std::move(path)), options_(options), copies_(copies), operation_("save '" + path_ + "'"),
@@ -90,18 +49,14 @@ void SaveJob::take_copy(const std::vector<Source>& sources) {
   copied_bytes_ = 0;
   for (const Source& source : sources)
     copied_bytes_ += source.written.size() * size_of(source.tensor.dtype);
-  const std::int64_t room = std::max(huge_page, round_up(copied_bytes_, huge_page, "copy of what is saved"));
-  copy_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, static_cast<std::size_t>(room))));
-  expect(copy_ != nullptr, Status::OUT_OF_MEMORY, operation_, ": no room for a copy of ", copied_bytes_,
+  copy_ = Staging(copied_bytes_);
+  expect(copy_.data() != nullptr, Status::OUT_OF_MEMORY, operation_, ": no room for a copy of ", copied_bytes_,
          " bytes; save synchronously, which copies nothing");
-#ifdef MADV_HUGEPAGE
-  madvise(copy_.get(), static_cast<std::size_t>(room), MADV_HUGEPAGE); // touched first while training waits
-#endif
 }
 
 std::vector<PartSum> SaveJob::take_parts(const std::vector<Source>& sources) {
   std::vector<PartSum> sums;
-  std::byte* copy = copy_.get();
+  std::byte* copy = copy_.data();
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Source& source = sources[i];
     if (source.written.size() == 0)
@@ -133,10 +88,9 @@ void SaveJob::make_file() {
     std::error_code ignored;
     expect(!std::filesystem::is_directory(path_, ignored), Status::INPUT_OUTPUT, "checkpoint '", path_,
            "': is a folder");
-    remove_stale_files(path_);
+    remove_partial_files(path_);
     numbers.push_back(random_number());
     partial_path_ = partial_path(path_, numbers[0]);
-    File(partial_path_, File::For::creating).close(); // its errors are clearer than HDF5's
     write_frame(partial_path_, contents_);
     for (const Tensor& tensor : contents_.tensors)
       numbers.push_back(tensor.offset);

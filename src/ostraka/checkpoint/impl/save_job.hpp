@@ -5,9 +5,9 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/checkpoint/impl/catalog.hpp>
 #include <ostraka/checkpoint/impl/file.hpp>
+#include <ostraka/checkpoint/impl/staging.hpp>
 #include <ostraka/checkpoint/impl/sums.hpp>
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,7 +31,7 @@ public:
   std::int64_t copied_bytes() const { return copied_bytes_; }
   comm::Communicator& group() { return *group_; }
   /// The copy is not needed any more.
-  void free_copy() { copy_.reset(); }
+  void end_copy() { copy_.keep(); }
 
 private:
   void prepare(const Content& content);
@@ -50,10 +50,7 @@ private:
   std::vector<std::size_t> tensors_; ///< of every piece, index in contents_.tensors
   std::vector<std::int64_t> begins_; ///< of every piece, bytes behind the begin of its tensor
   std::vector<Piece> pieces_;
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> copy_;
+  Staging copy_;
   std::int64_t copied_bytes_ = 0;
 };
 

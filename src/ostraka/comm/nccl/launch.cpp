@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/checked.hpp>
+#include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
 #include <ostraka/comm/nccl/impl/launch.hpp>
 #include <ostraka/runtime/device.hpp>
@@ -9,8 +10,11 @@
 namespace ostraka::comm::nccl {
 
 const std::shared_ptr<memory::Storage>& Line::take_scratch(std::int64_t bytes) {
-  if (scratch == nullptr || scratch->bytes() < bytes) // users of the old one keep it
-    scratch = std::make_shared<memory::Storage>(arena, bytes, memory::Kind::transient);
+  if (scratch != nullptr && scratch->bytes() >= bytes)
+    return scratch;
+  scratch = std::make_shared<memory::Storage>(arena, bytes, memory::Kind::transient); // users of the old one keep it
+  if (environment::check())                                                           // the compute stream fills it
+    runtime::synchronize(runtime::compute_stream(arena->device())->record(), "scratch of NCCL");
   return scratch;
 }
 

@@ -14,10 +14,12 @@ bool Channel::can_publish(std::int64_t sequence) const { return sequence < slots
 
 void Channel::publish(std::int64_t sequence, const Notice& notice) {
   Slot& own = slot(rank_, sequence);
-  own.notice = notice;
+  static_cast<Details&>(own.notice) = notice;
   // Release alone leaves the caller's own non-temporal stores behind; sequential consistency would also hold up this
-  // rank's next look at its peers until they have let the line go.
+  // rank's next look at its peers until they have let the line go. The line that they poll is written behind it, in one
+  // go, as they would take it away meanwhile.
   impl::fence();
+  static_cast<Shown&>(own.notice) = notice;
   own.published.store(sequence + 1, std::memory_order_release);
 }
 

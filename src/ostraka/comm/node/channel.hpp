@@ -17,12 +17,15 @@
 
 namespace ostraka::comm::node {
 
-/// What a rank publishes of one operation. What peers always need comes first, so that it is on the line that they
-/// poll.
-struct Notice {
-  std::uint64_t fingerprint = 0;  ///< of the record, is_written_once and shared_offset
-  Location data;                  ///< what peers read
-  Location out;                   ///< where peers write the results of an all-reduce, or read what lands
+/// What peers always need of an operation: it stands on the line that they poll.
+struct Shown {
+  std::uint64_t fingerprint = 0; ///< of the record, is_written_once and shared_offset
+  Location data;                 ///< what peers read
+  Location out;                  ///< where peers write the results of an all-reduce, or read what lands
+};
+
+/// What they need of some.
+struct Details {
   bool is_packed = false;         ///< what lands stands there part after part, not each part at its place in the whole
   bool is_written_once = false;   ///< the output is memory of which the node has one copy
   std::int64_t shared_offset = 0; ///< where that is, the same for all
@@ -30,6 +33,9 @@ struct Notice {
   std::int64_t list_size = 0;
   impl::Record record;
 };
+
+/// What a rank publishes of one operation.
+struct Notice : Shown, Details {};
 
 /// Its memory is all it knows of other ranks, so it runs between threads, too.
 class Channel {

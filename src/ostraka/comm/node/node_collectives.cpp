@@ -26,19 +26,18 @@ void NodeCollective::publish() {
   is_published_ = true;
 }
 
-namespace {
-
-// Looks some times, which is quicker than to come back: peers are mostly less than a microsecond away.
+// Looks some times, which is quicker than to come back: peers are mostly less than a microsecond away. The longer they
+// take, the less often, since they may need this core.
 template <class Condition>
-bool holds_soon(Condition&& condition) {
-  constexpr int looks = 16;
-  for (int i = 0; i < looks; ++i)
-    if (condition())
+bool NodeCollective::holds_soon(Condition&& condition) {
+  for (int i = 0; i < looks_; ++i)
+    if (condition()) {
+      looks_ = most_looks;
       return true;
+    }
+  looks_ = std::max(looks_ / 2, 1);
   return false;
 }
-
-} // namespace
 
 bool NodeCollective::test() {
   const node::Channel& channel = group_->channel;

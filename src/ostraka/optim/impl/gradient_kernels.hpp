@@ -18,7 +18,9 @@ struct NormPart {
   double large = 0;
 };
 
-NormPart norm_part(const runtime::Execution& execution, Norm norm, DType dtype, const void* data, std::int64_t count);
+/// *part = what the elements contribute, once the stream of `execution` is there: memory that hosts and devices reach.
+void norm_part(const runtime::Execution& execution, Norm norm, DType dtype, const void* data, std::int64_t count,
+               NormPart* part);
 
 /// Adds `part` to `sum`.
 void join(Norm norm, NormPart& sum, const NormPart& part);
@@ -26,7 +28,8 @@ void join(Norm norm, NormPart& sum, const NormPart& part);
 /// The norm of all elements in `sum`.
 double finish(Norm norm, const NormPart& sum);
 
-/// Whether no element is NaN or infinite.
-bool are_finite(const runtime::Execution& execution, DType dtype, const void* data, std::int64_t count);
+/// *sum = 0 if no element is NaN or infinite, else NaN; likewise.
+void add_differences(const runtime::Execution& execution, DType dtype, const void* data, std::int64_t count,
+                     double* sum);
 
 } // namespace ostraka::optim::kernels

@@ -33,11 +33,17 @@ public:
   void reserve() { weights_->reserve(*this); }
   void give_back() { weights_->give_back(*this); }
   void unshard() { weights_->unshard(*this); }
+  void complete_unshard() { weights_->complete_unshard(*this); }
   void wait_unsharded() { weights_->wait_unsharded(*this); }
   void reshard() { weights_->reshard(*this); }
 
   void bind() { gradients_.bind(*this); }
-  void reduce(bool is_last_microbatch);
+  /// Whether a reduction is due, which the four others carry out.
+  bool begin_reduction(bool is_last_microbatch);
+  void reduce_contribution() { gradients_.reduce_contribution(*this); }
+  void add_contribution() { gradients_.add_contribution(*this); }
+  void reduce_at_the_end() { gradients_.reduce_at_the_end(*this); }
+  void end_reduction() { gradients_.end(*this); }
   void zero_grad();
 
   /// State of the optimizer: so many buffers.

@@ -63,6 +63,7 @@ private:
   Hooked& at(int module) { return modules_[static_cast<std::size_t>(module)]; }
   void record(int module, fsdp::Hook hook);
   void prefetch(std::span<const int> upcoming, const Hooked& module);
+  void ask_for(const Hooked& module);
   void unshard(Hooked& module);
   void reshard(Hooked& module);
   void reduce(Hooked& module);

@@ -78,7 +78,7 @@ class Ostraka(CMakePackage, CudaPackage):
             self.define_from_variant("OSTRAKA_ENABLE_NCCL", "nccl"),
             self.define("OSTRAKA_BUILD_TESTS", self.run_tests),
             self.define("OSTRAKA_BUILD_EXAMPLES", self.run_tests),
-            self.define("Kokkos_ROOT", self["kokkos"].prefix),
+            self.define("Kokkos_ROOT", self.spec["kokkos"].prefix),
         ]
 
     @run_after("install")

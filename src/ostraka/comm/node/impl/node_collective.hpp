@@ -87,8 +87,13 @@ protected:
 private:
   void publish();
   void compare() const;
+  template <class Condition>
+  bool holds_soon(Condition&& condition);
+
+  static constexpr int most_looks = 128;
 
   InlineVector<std::shared_ptr<memory::Storage>, 2> rooms_; ///< an operation needs no more
+  int looks_ = most_looks;
   bool has_inline_ = false;
   bool is_published_ = false;
   bool is_compared_ = false;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hosts read and write of buffers, wherever those lie. On devices everything waits for the compute stream.
+#pragma once
+
+#include <ostraka/base/hash.hpp>
+#include <ostraka/buffer/dbuffer.hpp>
+#include <ostraka/fsdp/initial_values.hpp>
+#include <ostraka/runtime/device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ostraka::fsdp::impl {
+
+/// Of this rank's elements.
+inline std::int64_t hash_of(const buffer::DBuffer& buffer) {
+  const auto bytes = static_cast<std::size_t>(buffer.bytes());
+  if (buffer.storage()->device() == runtime::Device::host)
+    return Hash().bytes(buffer.data(), bytes).value();
+  std::vector<std::byte> copy(bytes);
+  runtime::copy_now(buffer.storage()->device(), buffer.data(), copy.data(), buffer.bytes());
+  return Hash().bytes(copy.data(), bytes).value();
+}
+
+/// Has `fill` write this rank's elements of tensor `index`, if there are any, in memory of the host.
+inline void fill_tensor(const buffer::DBuffer& buffer, int index, const Fill& fill) {
+  const buffer::TensorRange own = buffer.tensor_range(index);
+  if (own.count == 0)
+    return;
+  const runtime::Device device = buffer.storage()->device();
+  if (device == runtime::Device::host)
+    return fill(own.offset, own.count, own.data, buffer.dtype());
+  const std::int64_t bytes = own.count * size_of(buffer.dtype());
+  std::vector<std::byte> values(static_cast<std::size_t>(bytes));
+  fill(own.offset, own.count, values.data(), buffer.dtype());
+  runtime::copy_now(device, values.data(), own.data, bytes);
+}
+
+} // namespace ostraka::fsdp::impl
