@@ -215,6 +215,8 @@ static void plan_structs(void) {
   USE_REFUSES(ostraka_fsdp_config_t, ostraka_fsdp_config_init, 32, 4,
               ostraka_plan_create(1, sizes, NULL, &config, NULL, &plan));
   CHECK_OK(ostraka_plan_create(1, sizes, NULL, NULL, NULL, &plan));
+  int32_t unit = -1;
+  CHECK_OK(ostraka_plan_add_unit(plan, "empty", 1, -1, &unit));
   CHECK_OK(ostraka_plan_compute(plan));
   USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2, ostraka_plan_memory(plan, &config));
   USE_REFUSES(ostraka_memory_report_t, ostraka_memory_report_init, 64, 2, ostraka_plan_node_memory(plan, &config));

@@ -105,6 +105,19 @@ class Models(ToolTest):
         self.assertGreaterEqual(outcome["step_s"], outcome["axes"][0]["sent"] / 1e6 / 3)
         self.assertAlmostEqual(outcome["step_s"], outcome["arithmetic_s"] + outcome["exposed_s"], places=9)
 
+    def test_measured_machine(self):
+        """A file as collectives --json writes it: on hosts every collective is exposed."""
+        weight = 64 * 64 * 4
+        layers = self.model({"units": [{"unit": "layer", "count": 3, "tensors": [["w", [64, 64]]], "forward_s": 1, "backward_s": 1}]})
+        content = {"benchmark": "collectives", "version": 1, "ranks": 2, "dtype": "f32", "memory": "messages", "mpi": "", "rows": [],
+                   "network": {"latency_s": 0, "bandwidth": 1e30, "measured": {
+                       "ranks": 2, "allgather": [[weight // 2, 1], [weight * 2, 16]], "reduce_scatter": [[weight, 0.5]]}},
+                   "memory_bandwidth": 1e30}
+        found = outcomes(self.json(layers, "--ranks", "2", "--backend", "mpi", "--optimizer", "none", "--recipe", "zero_3", "--storage",
+                                   "f32", "--machine", self.model(content, "machine.json")))["zero_3"]
+        # Four times the bytes take 16 times as long, so twice take four times: 4 s for each of six gathers.
+        self.assertAlmostEqual(found["exposed_s"], 6 * 4 + 3 * 0.5)
+
     def test_seconds_of_units(self):
         """The model file's come first, then those of the machine file's units, then its operations per second."""
         tensors = [["w", [100, 100]], ["b", [100]]]
