@@ -91,7 +91,7 @@ def fortran_operations(folder):
     for path in sorted(folder.glob("*.f90")):
         text = re.sub(r"!.*", "", path.read_text())
         for name, body in re.findall(r"^ *type(?:, \w+)* :: ostraka_(\w+)_t\n(.*?)^ *end type", text, re.S | re.M):
-            names = re.findall(r"^ *(?:procedure|generic), public :: (\w+)", body, re.M)
+            names = re.findall(r"^ *(?:procedure|generic), public(?:, nopass)? :: (\w+)", body, re.M)
             result |= {f"{name}%{procedure}" for procedure in names}
     module = re.sub(r"&\s*\n\s*", "", re.sub(r"!.*", "", (folder / "ostraka.f90").read_text()))
     for names in re.findall(r"only:([^\n]*)", module):
