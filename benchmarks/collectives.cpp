@@ -6,6 +6,7 @@
 
 // ranks: 2
 #include "support/cases.hpp"
+#include "support/cores.hpp"
 #include "support/node.hpp"
 #include <ostraka/runtime/lifetime.hpp>
 
@@ -30,7 +31,7 @@ constexpr std::int64_t kib = 1024, mib = 1024 * kib;
 constexpr std::int64_t least_bytes = kib, most_bytes = 256 * mib;
 constexpr std::int64_t largest_checked = mib; ///< bytes; results of larger cases are not compared
 
-enum Column { raw, ours, limit };
+enum Column { raw, ours, limit, flags };
 
 /// What a row on one node must reach; 0: nothing.
 struct Target {
@@ -75,6 +76,10 @@ struct Row {
   double of_limit() const {
     return rounds.median([&](int i) { return rounds.us[limit][i] / rounds.us[ours][i]; });
   }
+  /// Of the limit and the flags that start and end an operation together: what is left to gain.
+  double of_both() const {
+    return rounds.median([&](int i) { return (rounds.us[limit][i] + rounds.us[flags][i]) / rounds.us[ours][i]; });
+  }
   double times_raw() const {
     return rounds.median([&](int i) { return rounds.us[raw][i] / rounds.us[ours][i]; });
   }
@@ -92,7 +97,8 @@ struct Row {
     std::printf("%-24s %11lld %11.2f %11.2f", name, static_cast<long long>(bytes), rounds.median(raw),
                 rounds.median(ours));
     if (target)
-      std::printf(" %11.2f %7.0f", rounds.median(limit), 100 * of_limit());
+      std::printf(" %11.2f %7.0f %8.2f %7.0f", rounds.median(limit), 100 * of_limit(), rounds.median(flags),
+                  100 * of_both());
     else
       std::printf(" %11.2f", added());
     std::printf(" %7.2f %6d%s%s\n", times_raw(), rounds.size(), rounds.is_calm ? "" : "  disturbed",
@@ -110,6 +116,7 @@ Row measure_row(const Collective& collective, const Setting& setting, bool on_on
   if (on_one_node) {
     row.target = setting.ranks() == 2 ? target_of(collective.kind, setting.dtype, row.bytes) : Target{};
     operations.push_back(make_limit(which.work, setting.dtype));
+    operations.push_back(setting.ranks() <= num_cores() ? make_two_barriers() : Operation([] {}));
   }
   std::vector<int> repeats;
   for (const Operation& operation : operations) {
@@ -130,7 +137,7 @@ void print_head(DType dtype, int ranks, bool on_one_node) {
               on_one_node ? "node memory" : "messages", std::string(library, std::strcspn(library, ",\n")).c_str(),
               "operation", "bytes", "MPI us", "ours us");
   if (on_one_node)
-    std::printf(" %11s %7s", "limit us", "% limit");
+    std::printf(" %11s %7s %8s %7s", "limit us", "% limit", "flags us", "% both");
   else
     std::printf(" %11s", "added us");
   std::printf(" %7s %6s\n", "x MPI", "rounds");

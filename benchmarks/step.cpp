@@ -60,11 +60,11 @@ struct Row {
   }
 
   void print() const {
-    std::printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %7.2f %7.2f %9.1f %6d %6d%s%s\n", name.c_str(),
+    std::printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %7.2f %7.2f %9.1f %7.0f %6d %6d%s%s\n", name.c_str(),
                 rounds.median(step) / 1000, rounds.median(two_buffers) / 1000, rounds.median(limit) / 1000,
                 exposed(two_buffers), exposed(buffer_per_layer), of_limit(two_buffers), of_limit(buffer_per_layer),
-                gather_us, rounds.size(), rounds.discarded, rounds.is_calm ? "" : "  disturbed",
-                misses() ? "  misses its target" : "");
+                gather_us, rounds.median_line_ns(), rounds.size(), rounds.discarded,
+                rounds.is_calm ? "" : "  disturbed", misses() ? "  misses its target" : "");
     std::fflush(stdout);
   }
 };
@@ -211,9 +211,9 @@ void run(int count, char** arguments) {
   expect(layer_elements % ranks == 0, Status::INVALID_ARGUMENT, "step: ", ranks, " ranks do not divide a layer");
   if (rank == 0)
     std::printf("%d ranks, %d layers of %lld x %lld f32; ms; exposed against arithmetic with two gradient buffers and "
-                "with one per layer\n%-34s %8s %8s %8s %8s %8s %7s %7s %9s %6s %6s\n",
+                "with one per layer\n%-34s %8s %8s %8s %8s %8s %7s %7s %9s %7s %6s %6s\n",
                 ranks, num_layers, static_cast<long long>(dim), static_cast<long long>(dim), "step", "step", "alone 2",
-                "limit", "exp. 2", "exp. L", "x lim 2", "x lim L", "gather us", "rounds", "thrown");
+                "limit", "exp. 2", "exp. L", "x lim 2", "x lim L", "gather us", "line ns", "rounds", "thrown");
   Weights weights;
   for (int layer = 0; layer < num_layers; ++layer)
     weights.push_back(make_weight(layer));
