@@ -8,6 +8,7 @@
 
 // ranks: 2
 #include "support/cases.hpp"
+#include "support/cores.hpp"
 #include "support/node.hpp"
 #include <ostraka/plan/calibration.hpp>
 #include <ostraka/runtime/lifetime.hpp>
@@ -36,7 +37,7 @@ constexpr std::int64_t kib = 1024, mib = 1024 * kib;
 constexpr std::int64_t least_bytes = kib, most_bytes = 256 * mib;
 constexpr std::int64_t largest_checked = mib; ///< bytes; results of larger cases are not compared
 
-enum Column { raw, ours, limit };
+enum Column { raw, ours, limit, flags };
 
 /// What a row on one node must reach; 0: nothing.
 struct Target {
@@ -81,6 +82,10 @@ struct Row {
   double of_limit() const {
     return rounds.median([&](int i) { return rounds.us[limit][i] / rounds.us[ours][i]; });
   }
+  /// Of the limit and the flags that start and end an operation together: what is left to gain.
+  double of_both() const {
+    return rounds.median([&](int i) { return (rounds.us[limit][i] + rounds.us[flags][i]) / rounds.us[ours][i]; });
+  }
   double times_raw() const {
     return rounds.median([&](int i) { return rounds.us[raw][i] / rounds.us[ours][i]; });
   }
@@ -98,7 +103,8 @@ struct Row {
     std::fprintf(to, "%-24s %11lld %11.2f %11.2f", name, static_cast<long long>(bytes), rounds.median(raw),
                  rounds.median(ours));
     if (target)
-      std::fprintf(to, " %11.2f %7.0f", rounds.median(limit), 100 * of_limit());
+      std::fprintf(to, " %11.2f %7.0f %8.2f %7.0f", rounds.median(limit), 100 * of_limit(), rounds.median(flags),
+                   100 * of_both());
     else
       std::fprintf(to, " %11.2f", added());
     std::fprintf(to, " %7.2f %6d%s%s\n", times_raw(), rounds.size(), rounds.is_calm ? "" : "  disturbed",
@@ -128,6 +134,7 @@ Row measure_row(const Collective& collective, const Setting& setting, bool on_on
   if (on_one_node) {
     row.target = setting.ranks() == 2 ? target_of(collective.kind, setting.dtype, row.bytes) : Target{};
     operations.push_back(make_limit(which.work, setting.dtype));
+    operations.push_back(setting.ranks() <= num_cores() ? make_two_barriers() : Operation([] {}));
   }
   std::vector<int> repeats;
   for (const Operation& operation : operations) {
@@ -153,7 +160,7 @@ struct Table {
     std::fprintf(to, "%d ranks, %s, %s, %.40s\n%-24s %11s %11s %11s", ranks, name(dtype),
                  on_one_node ? "node memory" : "messages", library.c_str(), "operation", "bytes", "MPI us", "ours us");
     if (on_one_node)
-      std::fprintf(to, " %11s %7s", "limit us", "% limit");
+      std::fprintf(to, " %11s %7s %8s %7s", "limit us", "% limit", "flags us", "% both");
     else
       std::fprintf(to, " %11s", "added us");
     std::fprintf(to, " %7s %6s\n", "x MPI", "rounds");

@@ -75,10 +75,10 @@ struct Row {
   }
 
   void print() const {
-    std::printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %7.2f %7.2f %9.1f %6d %6d", name.c_str(),
+    std::printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %7.2f %7.2f %9.1f %7.0f %6d %6d", name.c_str(),
                 rounds.median(step) / 1000, rounds.median(two_buffers) / 1000, rounds.median(limit) / 1000,
                 exposed(two_buffers), exposed(buffer_per_layer), of_limit(two_buffers), of_limit(buffer_per_layer),
-                gather_us, rounds.size(), rounds.discarded);
+                gather_us, rounds.median_line_ns(), rounds.size(), rounds.discarded);
     if (foreseen_s > 0)
       std::printf(" %8.1f %7.2f", 1e3 * foreseen_s, foreseen_ratio());
     std::printf("%s%s%s\n", rounds.is_calm ? "" : "  disturbed", misses() ? "  misses its target" : "",
@@ -243,10 +243,10 @@ void run(int count, char** arguments) {
   expect(layer_elements % ranks == 0, Status::INVALID_ARGUMENT, "step: ", ranks, " ranks do not divide a layer");
   if (rank == 0)
     std::printf("%d ranks, %d layers of %lld x %lld f32; ms; exposed against arithmetic with two gradient buffers and "
-                "with one per layer; foreseen by plan\n%-34s %8s %8s %8s %8s %8s %7s %7s %9s %6s %6s %8s %7s\n",
+                "with one per layer; foreseen by plan\n%-34s %8s %8s %8s %8s %8s %7s %7s %9s %7s %6s %6s %8s %7s\n",
                 ranks, num_layers, static_cast<long long>(dim), static_cast<long long>(dim), "step", "step", "alone 2",
-                "limit", "exp. 2", "exp. L", "x lim 2", "x lim L", "gather us", "rounds", "thrown", "foreseen",
-                "x step");
+                "limit", "exp. 2", "exp. L", "x lim 2", "x lim L", "gather us", "line ns", "rounds", "thrown",
+                "foreseen", "x step");
   Weights weights;
   for (int layer = 0; layer < num_layers; ++layer)
     weights.push_back(make_weight(layer));

@@ -22,8 +22,11 @@ int choose_repeats(const Operation& operation);
 /// What the same moments saw of several operations: us[operation][round].
 struct Rounds {
   std::vector<std::vector<double>> us;
-  int discarded = 0;   ///< rounds that others disturbed: a CPU share below 0.97
+  int discarded = 0;   ///< rounds that others disturbed: a CPU share below 0.97, or cores that moved (cores.hpp)
   bool is_calm = true; ///< false: nearly all were, and these are only the least disturbed
+  std::vector<double> line_ns; ///< [round] line_round_trip_ns()
+
+  double median_line_ns() const;
 
   int size() const { return static_cast<int>(us.front().size()); }
   /// The median over the rounds of what `quantity` makes of a round. Local.
