@@ -26,7 +26,10 @@ int GradientSlots::acquire(runtime::Stream& compute) {
         slot = candidate;
   if (slot == size)
     slots_.push_back({std::make_shared<memory::Storage>(arena_, bytes_, memory::Kind::transient, false), {}, false});
-  compute.wait(slots_[slot].reduced);
+  if (compute.device() == runtime::Device::host)
+    runtime::synchronize(slots_[slot].reduced, "gradient slot: its last reduction"); // a time-out names it
+  else
+    compute.wait(slots_[slot].reduced);
   slots_[slot].storage->reallocate();
   slots_[slot].is_bound = true;
   next_ = (slot + 1) % std::max(count_, static_cast<int>(slots_.size()));
