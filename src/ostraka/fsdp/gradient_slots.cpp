@@ -17,7 +17,10 @@ int GradientSlots::acquire(runtime::Stream& compute) {
   const int slot = ring_.next();
   if (slot == static_cast<int>(slots_.size()))
     slots_.push_back({std::make_shared<memory::Storage>(arena_, ring_.bytes(), memory::Kind::transient, false), {}});
-  compute.wait(slots_[slot].reduced);
+  if (compute.device() == runtime::Device::host)
+    runtime::synchronize(slots_[slot].reduced, "gradient slot: its last reduction"); // a time-out names it
+  else
+    compute.wait(slots_[slot].reduced);
   slots_[slot].storage->reallocate();
   ring_.bind(slot);
   return slot;
