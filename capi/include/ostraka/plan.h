@@ -203,6 +203,8 @@ static inline ostraka_status_t ostraka_plan_summary_init(ostraka_plan_summary_t*
                                              OSTRAKA_PLAN_SUMMARY_VERSION);
 }
 
+/* What ostraka_plan_compute found, in elements, bytes a parameter and seconds. Local, at once. INVALID_STATE before it
+   and after the plan was changed. */
 ostraka_status_t ostraka_plan_summary(ostraka_plan_t plan, ostraka_plan_summary_t* summary);
 
 /* --- Which recipe, how large a model. `rank_bytes` and `node_bytes` are what a rank, or a node, may hold at its peak;
