@@ -232,7 +232,7 @@ void FsdpModule::complete_gradients(const char* operation) {
   const runtime::Region region("fsdp::reduce", full_name_);
   const bool may_miss = context_.is_draining_ || allows_unused_ ||
                         (backward_uses_ > 0 && skipped_uses_ == backward_uses_ && reductions_ == 0);
-  std::vector<ParameterGroup*> reduced;
+  reduced_.clear();
   for (const auto& group : groups_) {
     if (!group->is_trainable())
       continue;
@@ -243,24 +243,24 @@ void FsdpModule::complete_gradients(const char* operation) {
                                                                "' got no gradient; ask for it and write it, or "
                                                                "declare the parameter frozen"));
     if (group->begin_reduction(context_.is_last_microbatch_))
-      reduced.push_back(group.get());
+      reduced_.push_back(group.get());
   }
-  reduce(reduced);
+  reduce();
   writes_unhooked_ = false;
 }
 
 // All groups go from one step to the next together, so that each step is one launch.
-void FsdpModule::reduce(const std::vector<ParameterGroup*>& groups) {
+void FsdpModule::reduce() {
   const Resources& resources = *context_.resources_;
   for (const int step : {0, 1}) {
     const bool collects =
-        groups.size() > 1 && resources.reductions(step) == 1 &&
-        std::none_of(groups.begin(), groups.end(), [](const auto* group) { return group->updates(); });
+        reduced_.size() > 1 && resources.reductions(step) == 1 &&
+        std::none_of(reduced_.begin(), reduced_.end(), [](const auto* group) { return group->updates(); });
     impl::Launches launches(resources.communicators.reduce, *resources.reduce, collects);
-    for (ParameterGroup* group : groups)
+    for (ParameterGroup* group : reduced_)
       step == 0 ? group->reduce_contribution() : group->reduce_at_the_end();
     launches.submit();
-    for (ParameterGroup* group : groups)
+    for (ParameterGroup* group : reduced_)
       step == 0 ? group->add_contribution() : group->end_reduction();
   }
 }

@@ -181,7 +181,7 @@ private:
   void wait_unsharded();
   void reshard_groups();
   void complete_gradients(const char* operation);
-  void reduce(const std::vector<ParameterGroup*>& groups);
+  void reduce();
   void finish_microbatch();
 
   FsdpContext& context_;
@@ -194,6 +194,7 @@ private:
   std::vector<ParameterSpec> declared_;
   std::map<std::string, std::string> ties_; ///< other names of parameters, and the first one
   std::vector<std::shared_ptr<ParameterGroup>> groups_;
+  std::vector<ParameterGroup*> reduced_; ///< those whose reduction is being queued; keeps its memory
   bool needs_build_ = false;
   bool is_built_ = false;
   bool allows_unused_ = false;

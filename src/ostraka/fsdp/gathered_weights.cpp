@@ -3,7 +3,6 @@
 // node share, or into memory of its own.
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
-#include <algorithm>
 #include <utility>
 
 namespace ostraka::fsdp::impl {
@@ -13,16 +12,10 @@ namespace {
 using buffer::DBuffer;
 using memory::Kind;
 
-bool is_replicated(const layout::Placements& placements) {
-  return std::all_of(placements.begin(), placements.end(),
-                     [](const auto& placement) { return placement.is_replicate(); });
-}
-
 class GatheredWeights final : public Weights {
 public:
   GatheredWeights(std::shared_ptr<Resources> resources, const GroupPlan& plan, const std::string& name)
-      : Weights(resources,
-                std::make_unique<GatheredRules>(plan.types, is_replicated(resources->placements.parameter))) {
+      : Weights(resources, std::make_unique<GatheredRules>(plan.types, plan.is_replicated)) {
     const auto& [mesh, arena] = std::pair{resources_->mesh, resources_->arena};
     const RecipePlacements& placements = resources_->placements;
     const WeightTypes& types = plan.types;
@@ -32,7 +25,7 @@ public:
     main_ = types.casts_main() ? DBuffer(mesh, placements.optimizer, plan.layout, types.main, {arena, Kind::parameters})
                                : model_;
     const auto& gathers_into = resources_->shared != nullptr ? resources_->shared->arena() : arena;
-    gathered_ = is_replicated(placements.parameter)
+    gathered_ = plan.is_replicated
                     ? resting_
                     : DBuffer(mesh, everywhere, plan.layout, types.storage, {gathers_into, Kind::transient, false});
     whole_ = types.casts_whole()

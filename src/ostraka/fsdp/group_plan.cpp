@@ -22,6 +22,10 @@ bool is_partial(const layout::Placements& gradient) {
   return std::all_of(gradient.begin(), gradient.end(), [](const auto& placement) { return placement.is_partial(); });
 }
 
+bool is_replicated(const layout::Placements& parameter) {
+  return std::all_of(parameter.begin(), parameter.end(), [](const auto& axis) { return axis.is_replicate(); });
+}
+
 } // namespace
 
 RecipePlacements placements_where(bool rests_whole, RecipePlacements placements) {
@@ -73,6 +77,7 @@ GroupPlan plan_group(const std::vector<ParameterSpec>& specs, const Precision& p
   plan.gradient_dtype = precision.reduction_dtype.value_or(wide(storage));
   plan.is_trainable = specs.front().trainable;
   plan.has_persistent_partial = is_partial(placements.gradient);
+  plan.is_replicated = is_replicated(placements.parameter);
   plan.is_reduced_at_the_end = placements.gradient != placements.optimizer;
   expect(
       !plan.has_persistent_partial || plan.types.main == plan.gradient_dtype, Status::NOT_SUPPORTED, "module '", module,

@@ -53,6 +53,8 @@ struct GroupPlan {
   /// Gradients stay Partial on all axes until the last micro-batch, and add up in the main gradient itself; else they
   /// are written into a slot.
   bool has_persistent_partial;
+  /// Every rank keeps all weights, so that nothing is gathered but what others updated.
+  bool is_replicated;
   /// The last micro-batch ends with a further reduction, in place.
   bool is_reduced_at_the_end;
 

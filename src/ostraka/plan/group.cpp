@@ -2,19 +2,9 @@
 #include <ostraka/buffer/plan.hpp>
 #include <ostraka/plan/impl/group.hpp>
 
-#include <algorithm>
-
 namespace ostraka::plan::impl {
 
-namespace {
-
 using memory::Kind;
-
-bool is_replicated(const layout::Placements& placements) {
-  return std::all_of(placements.begin(), placements.end(), [](const auto& axis) { return axis.is_replicate(); });
-}
-
-} // namespace
 
 Group::Group(const fsdp::GroupPlan& plan, const Shape& shape, Memory& memory, Recorder& recorder, Place place,
              double divisor)
@@ -28,7 +18,7 @@ Group::Group(const fsdp::GroupPlan& plan, const Shape& shape, Memory& memory, Re
   buffer(WeightPart::model) = {optimizer, types.storage, &resting_};
   buffer(WeightPart::resting) = {parameter, types.storage, &resting_};
   buffer(WeightPart::gathered) = {everywhere, types.storage,
-                                  shape_.rests_whole || is_replicated(parameter) ? &resting_ : &gathered_};
+                                  shape_.rests_whole || plan_.is_replicated ? &resting_ : &gathered_};
   buffer(WeightPart::whole) = {everywhere, types.compute,
                                types.casts_whole() ? &whole_ : buffer(WeightPart::gathered).piece};
   shape_.rests_whole ? make_shared_weights() : make_gathered_weights();
@@ -48,7 +38,7 @@ Group::Group(const fsdp::GroupPlan& plan, const Shape& shape, Memory& memory, Re
 
 void Group::make_gathered_weights() {
   resting_ = Piece(memory_.arena, bytes(buffer(WeightPart::resting)), Kind::parameters, memory_.resting);
-  weights_ = std::make_unique<fsdp::GatheredRules>(plan_.types, is_replicated(shape_.placements.parameter));
+  weights_ = std::make_unique<fsdp::GatheredRules>(plan_.types, plan_.is_replicated);
   if (buffer(WeightPart::gathered).piece != &gathered_)
     return;
   const auto& shared = memory_.shared;

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace ostraka::fsdp::impl {
@@ -17,18 +18,21 @@ public:
 
   /// Not `collects`: nothing is collected.
   Launches(const Lines& lines, runtime::Stream& stream, bool collects) {
+    if (!collects) // a deque takes memory even when it is empty
+      return;
+    groups_.emplace();
     for (const auto& line : lines)
-      if (collects)
-        groups_.emplace_back(*line, stream);
+      groups_->emplace_back(*line, stream);
   }
 
   void submit() {
-    for (comm::Group& group : groups_)
-      group.submit();
+    if (groups_)
+      for (comm::Group& group : *groups_)
+        group.submit();
   }
 
 private:
-  std::deque<comm::Group> groups_;
+  std::optional<std::deque<comm::Group>> groups_;
 };
 
 } // namespace ostraka::fsdp::impl
