@@ -16,7 +16,10 @@ ostraka_status_t ostraka_has_device(int32_t device, int32_t* has) {
 }
 
 ostraka_status_t ostraka_cuda_device(int32_t* index) {
-  return wall(__func__, [&] { output(index, "index") = runtime::cuda_device(); });
+  return wall(__func__, [&] {
+    int32_t& result = output(index, "index");
+    result = runtime::cuda_device();
+  });
 }
 
 ostraka_status_t ostraka_select_cuda_device(int32_t index) {

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# An MPI_Comm cannot be passed from Fortran: ostraka_mesh_create_f is the twin.
-NOT_IN_FORTRAN = {"ostraka_mesh_create"}
+# An MPI_Comm cannot be passed from Fortran: the twins end in _f.
+NOT_IN_FORTRAN = {"ostraka_mesh_create", "ostraka_mesh_create_on"}
 # What the module binds beside the C interface.
 ONLY_IN_FORTRAN = {"strlen"}
 VERSION_NODE = "OSTRAKA_0"

@@ -66,6 +66,8 @@ int32_t c_side_constant(const char* name) {
       CONSTANT(OSTRAKA_MEMORY_GRADIENTS),
       CONSTANT(OSTRAKA_MEMORY_OPTIMIZER_STATE),
       CONSTANT(OSTRAKA_MEMORY_TRANSIENT),
+      CONSTANT(OSTRAKA_DEVICE_HOST),
+      CONSTANT(OSTRAKA_DEVICE_CUDA),
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     if (strcmp(all[i].name, name) == 0)
