@@ -189,7 +189,9 @@ std::shared_ptr<Point> Engine::record(Stream* stream) {
 
 void Engine::wait(Stream* stream, const std::shared_ptr<Point>& point) {
   if (reports_places_ && rank_ == 0)
-    std::fprintf(stderr, "double: wait %lld at%s\n", static_cast<long long>(waits + 1), callers().c_str());
+    std::fprintf(stderr, "double: wait %lld%s at%s\n", static_cast<long long>(waits + 1),
+                 point == nullptr || point->is_done || point->stream == stream ? " for nothing" : "",
+                 callers().c_str());
   if (++waits == dropped_wait_ && point != nullptr && point->stream != stream) {
     hasty_ = stream;
     held_ = point->stream;
