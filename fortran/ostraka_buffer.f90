@@ -23,6 +23,7 @@ module ostraka_buffer
     type(c_ptr) :: handle = c_null_ptr
   contains
     procedure, public :: create
+    procedure, public :: create_symmetric
     procedure, public :: empty
     procedure, public :: distribute
     procedure, private :: from_local_r64, from_local_r32, from_local_i64, from_local_i32, from_local_i16, from_local_i8
@@ -82,6 +83,8 @@ module ostraka_buffer
     procedure, public :: release_storage
     procedure, public :: reallocate_storage
     procedure, public :: is_allocated
+    procedure, public :: is_symmetric_memory
+    procedure, public :: rendezvous
     procedure, public :: destroy
   end type
 
@@ -108,6 +111,24 @@ contains
     if (status == OSTRAKA_OK) &
       status = c_buffer_create(mesh_handle(mesh), placements, layout_handle(layout), dtype, self%handle)
     call conclude('buffer%create', status, ierr, text)
+  end subroutine
+
+  !! The same in memory that %rendezvous registers, where there is such memory; else as %create. Created and destroyed in
+  !! the same order by all ranks.
+  subroutine create_symmetric(self, mesh, placements, layout, dtype, ierr)
+    class(ostraka_buffer_t), intent(out) :: self
+    class(ostraka_mesh_t), intent(in) :: mesh
+    type(ostraka_placement_t), intent(in) :: placements(:)
+    class(ostraka_layout_t), intent(in) :: layout
+    integer(int32), intent(in) :: dtype
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: status
+    character(:), allocatable :: text
+
+    call check_placements_of(mesh, placements, status, text)
+    if (status == OSTRAKA_OK) &
+      status = c_buffer_create_symmetric(mesh_handle(mesh), placements, layout_handle(layout), dtype, self%handle)
+    call conclude('buffer%create_symmetric', status, ierr, text)
   end subroutine
 
   !! The same with a reference layout of the given shapes.
@@ -236,6 +257,31 @@ contains
     status = c_buffer_is_allocated(self%handle, number)
     flag = number /= 0
     call conclude('buffer%is_allocated', status, ierr)
+  end subroutine
+
+  !! Whether the storage is memory that %rendezvous registers: on GPUs with NCCL from 2.30.7 on, made by
+  !! %create_symmetric.
+  subroutine is_symmetric_memory(self, flag, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    logical, intent(out) :: flag
+    integer(int32), intent(out), optional :: ierr
+    integer(int32) :: number, status
+
+    number = 0
+    status = c_buffer_is_symmetric_memory(self%handle, number)
+    flag = number /= 0
+    call conclude('buffer%is_symmetric_memory', status, ierr)
+  end subroutine
+
+  !! Registers this rank's storage with the mesh's communicators of `axis`, whose operations on it then may go straight
+  !! between the memories of GPUs, until the mesh ends. Where there is no such thing nothing happens. Collective over the
+  !! axis.
+  subroutine rendezvous(self, axis, ierr)
+    class(ostraka_buffer_t), intent(in) :: self
+    integer(int32), intent(in) :: axis
+    integer(int32), intent(out), optional :: ierr
+
+    call conclude('buffer%rendezvous', c_buffer_rendezvous(self%handle, to_c_axis(axis)), ierr)
   end subroutine
 
   !! Destroys the handle and nulls it; the storage goes with its last handle.

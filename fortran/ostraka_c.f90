@@ -149,6 +149,14 @@ module ostraka_c
       integer(c_int32_t), value :: dtype
       type(c_ptr), intent(inout) :: buffer
     end function
+    integer(c_int32_t) function c_buffer_create_symmetric(mesh, placements, layout, dtype, buffer) &
+      bind(c, name='ostraka_buffer_create_symmetric')
+      import
+      type(c_ptr), value :: mesh, layout
+      type(ostraka_placement_t), intent(in) :: placements(*)
+      integer(c_int32_t), value :: dtype
+      type(c_ptr), intent(inout) :: buffer
+    end function
     integer(c_int32_t) function c_buffer_empty(mesh, placements, num_tensors, shapes, dtype, buffer) &
       bind(c, name='ostraka_buffer_empty')
       import
@@ -296,6 +304,17 @@ module ostraka_c
       import
       type(c_ptr), value :: buffer
       integer(c_int32_t), intent(out) :: is_allocated
+    end function
+    integer(c_int32_t) function c_buffer_is_symmetric_memory(buffer, is_symmetric) &
+      bind(c, name='ostraka_buffer_is_symmetric_memory')
+      import
+      type(c_ptr), value :: buffer
+      integer(c_int32_t), intent(out) :: is_symmetric
+    end function
+    integer(c_int32_t) function c_buffer_rendezvous(buffer, axis) bind(c, name='ostraka_buffer_rendezvous')
+      import
+      type(c_ptr), value :: buffer
+      integer(c_int32_t), value :: axis
     end function
     integer(c_int32_t) function c_buffer_destroy(buffer) bind(c, name='ostraka_buffer_destroy')
       import

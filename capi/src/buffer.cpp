@@ -32,6 +32,18 @@ ostraka_status_t ostraka_buffer_create(ostraka_mesh_t mesh, const ostraka_placem
   });
 }
 
+ostraka_status_t ostraka_buffer_create_symmetric(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
+                                                 ostraka_layout_t layout, int32_t dtype, ostraka_buffer_t* buffer) {
+  return wall(__func__, [&] {
+    ostraka_buffer_t& result = output(buffer, "buffer");
+    const auto on = get(mesh)->mesh;
+    buffer::Allocation allocation;
+    allocation.symmetric = true;
+    result = make_buffer(
+        DBuffer(on, to_placements(placements, on->dims()), get(layout)->layout, to_dtype(dtype), allocation));
+  });
+}
+
 ostraka_status_t ostraka_buffer_empty(ostraka_mesh_t mesh, const ostraka_placement_t* placements, int32_t num_tensors,
                                       const ostraka_shape_t* shapes, int32_t dtype, ostraka_buffer_t* buffer) {
   return wall(__func__, [&] {
@@ -194,6 +206,15 @@ ostraka_status_t ostraka_buffer_reallocate_storage(ostraka_buffer_t buffer) {
 
 ostraka_status_t ostraka_buffer_is_allocated(ostraka_buffer_t buffer, int32_t* is_allocated) {
   return wall(__func__, [&] { output(is_allocated, "is_allocated") = get(buffer)->buffer.is_allocated() ? 1 : 0; });
+}
+
+ostraka_status_t ostraka_buffer_is_symmetric_memory(ostraka_buffer_t buffer, int32_t* is_symmetric) {
+  return wall(__func__,
+              [&] { output(is_symmetric, "is_symmetric") = get(buffer)->buffer.is_symmetric_memory() ? 1 : 0; });
+}
+
+ostraka_status_t ostraka_buffer_rendezvous(ostraka_buffer_t buffer, int32_t axis) {
+  return wall(__func__, [&] { get(buffer)->buffer.rendezvous(axis); });
 }
 
 ostraka_status_t ostraka_buffer_destroy(ostraka_buffer_t* buffer) {

@@ -67,6 +67,20 @@ TEST(Environment, Device) {
   }
 }
 
+TEST(Environment, SplitsOfNccl) {
+  using environment::NcclSplit;
+  for (const auto& [text, expected] : {std::pair<const char*, NcclSplit>{nullptr, NcclSplit::own},
+                                       {"", NcclSplit::own},
+                                       {"own", NcclSplit::own},
+                                       {"shared", NcclSplit::shared},
+                                       {"off", NcclSplit::off}}) {
+    const ScopedEnvironment scope("OSTRAKA_NCCL_SPLIT", text);
+    EXPECT_EQ(environment::nccl_split(), expected);
+  }
+  const ScopedEnvironment scope("OSTRAKA_NCCL_SPLIT", "yes");
+  expect_error(Status::INVALID_ARGUMENT, [] { environment::nccl_split(); }, {"OSTRAKA_NCCL_SPLIT", "own", "yes"});
+}
+
 TEST(Environment, Numbers) {
   const auto is_read = [](const char* variable, const auto& read, const char* too_small, std::int64_t unset) {
     for (const auto& [text, number] : {std::pair<const char*, std::int64_t>{nullptr, unset}, {"", unset}, {"7", 7}}) {

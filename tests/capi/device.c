@@ -53,6 +53,40 @@ static void hosts(void) {
   CHECK_OK(ostraka_mesh_destroy(&mesh));
 }
 
+/* Asked for everywhere, there with a recent NCCL, and otherwise as any other memory. */
+static void symmetric_memory(int32_t device, int32_t expected) {
+  const ostraka_placement_t shard = {OSTRAKA_SHARD, 0};
+  const int64_t extent = 12;
+  const ostraka_shape_t shape = {1, &extent};
+  const double values[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  double found[12] = {0};
+  int32_t is_symmetric = -1;
+  void* address = NULL;
+  int64_t count = 0, offset = 0;
+  ostraka_mesh_t mesh = make_mesh_on(device);
+  ostraka_layout_t layout = NULL;
+  ostraka_buffer_t own = NULL, whole = NULL;
+  CHECK_OK(ostraka_layout_build(OSTRAKA_PLANNED, 1, &shape, 0, NULL, check_ranks, 1, 1, &layout));
+  CHECK_OK(ostraka_buffer_create_symmetric(mesh, &shard, layout, OSTRAKA_F64, &own));
+  CHECK_OK(ostraka_buffer_is_symmetric_memory(own, &is_symmetric));
+  CHECK_INT(is_symmetric, expected);
+  CHECK_OK(ostraka_buffer_rendezvous(own, 0));
+  CHECK_OK(ostraka_buffer_copy_from(own, 0, values, 12));
+  CHECK_OK(ostraka_buffer_allgather(own, 0, NULL, &whole));
+  CHECK_OK(ostraka_buffer_tensor_range(whole, 0, &address, &count, &offset));
+  CHECK_OK(ostraka_copy_now(device, address, found, sizeof found));
+  CHECK(memcmp(found, values, sizeof found) == 0);
+  CHECK_FAILS(ostraka_buffer_rendezvous(own, 1), OSTRAKA_INVALID_ARGUMENT, "found 1");
+  CHECK_FAILS(ostraka_buffer_is_symmetric_memory(own, NULL), OSTRAKA_INVALID_ARGUMENT, "'is_symmetric' is null");
+  CHECK_FAILS(ostraka_buffer_create_symmetric(mesh, &shard, layout, 99, &whole), OSTRAKA_INVALID_ARGUMENT, "99");
+  CHECK_OK(ostraka_buffer_release_storage(own));
+  CHECK_FAILS(ostraka_buffer_rendezvous(own, 0), OSTRAKA_INVALID_STATE, "released");
+  CHECK_OK(ostraka_buffer_destroy(&own));
+  CHECK_OK(ostraka_buffer_destroy(&whole));
+  CHECK_OK(ostraka_layout_destroy(&layout));
+  CHECK_OK(ostraka_mesh_destroy(&mesh));
+}
+
 #ifdef OSTRAKA_TEST_HAS_CUDA
 #include <cuda_runtime_api.h>
 
@@ -159,6 +193,10 @@ static void gpus(void) {
   choice_in_use();
   own_stream();
   different_devices();
+  setenv("OSTRAKA_DOUBLE_NCCL", "23007", 1);
+  symmetric_memory(OSTRAKA_DEVICE_CUDA, 1);
+  setenv("OSTRAKA_DOUBLE_NCCL", "22809", 1);
+  symmetric_memory(OSTRAKA_DEVICE_CUDA, 0);
 }
 #else
 static void choice(void) {}
@@ -190,6 +228,7 @@ int main(int argc, char** argv) {
   CHECK_OK(ostraka_initialize());
   wrong_devices();
   hosts();
+  symmetric_memory(OSTRAKA_DEVICE_HOST, 0);
   gpus();
   CHECK_OK(ostraka_finalize());
   return check_finish();

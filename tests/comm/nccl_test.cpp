@@ -9,6 +9,7 @@
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/nccl/nccl_communicator.hpp>
 #include <ostraka/comm/staged/staged_communicator.hpp>
+#include <ostraka/mesh/device_mesh.hpp>
 #include <ostraka/runtime/progress.hpp>
 
 #include <cmath>
@@ -333,6 +334,177 @@ TEST(Nccl, AnOperationThatDoesNotEndIsAborted) {
                  [&] { group->allreduce(*stream, operand({1}, DType::f32), 1, DType::f32, ReduceOp::sum); });
   }
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+// --- communicators from others
+
+TEST(NcclSplit, RanksOfOneColor) {
+  for (const bool shares : {false, true}) {
+    const auto whole = make_nccl_communicator(host_group(), "whole", arena(), false, shares);
+    cuda_double::take_starts();
+    MPI_Comm peers = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &peers);
+    const auto half = split_nccl_communicator(*whole, rank % 2, make_mpi_communicator(peers, "half host", {}), "half");
+    const auto starts = cuda_double::take_starts();
+    ASSERT_EQ(starts.size(), 1u);
+    EXPECT_EQ(starts[0].communicator, "half");
+    EXPECT_EQ(starts[0].parent, "whole");
+    EXPECT_EQ(starts[0].shares, shares);
+    const int size = (ranks + 1 - rank % 2) / 2;
+    EXPECT_EQ(half->size(), size);
+    EXPECT_EQ(half->rank(), rank / 2);
+    const auto stream = runtime::make_queue(Device::cuda, "data"), other = runtime::make_queue(Device::cuda, "other");
+    const Operand own = operand(filled(3, rank), DType::f64), all = operand(filled(3 * size, 99), DType::f64);
+    const Operand sum = operand(filled(5, rank + 1), DType::f64);
+    half->allgather(*stream, own, all, Segments::equal(size, 3), DType::f64);
+    whole->allreduce(*other, sum, 5, DType::f64, ReduceOp::sum); // at a time with it
+    runtime::synchronize(stream->record(), "gather");
+    runtime::synchronize(other->record(), "sum");
+    for (int k = 0; k < size; ++k)
+      EXPECT_EQ(values({all.storage, 24 * k}, 3, DType::f64), filled(3, rank % 2 + 2 * k));
+    EXPECT_EQ(values(sum, 5, DType::f64), filled(5, sum_of_ranks()));
+  }
+}
+
+// Axes of a mesh come from the communicator of all its ranks, unless OSTRAKA_NCCL_SPLIT says otherwise.
+TEST(NcclSplit, AxesOfMeshes) {
+  for (const char* setting : {"own", "shared", "off"}) {
+    SCOPED_TRACE(setting);
+    const ScopedEnvironment split("OSTRAKA_NCCL_SPLIT", setting);
+    cuda_double::take_starts();
+    const auto mesh = mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks}, {"x"}, Device::cuda);
+    const auto starts = cuda_double::take_starts();
+    if (ranks == 1) {
+      EXPECT_TRUE(starts.empty()); // nobody to talk to
+      continue;
+    }
+    ASSERT_EQ(starts.size(), 3u);
+    EXPECT_EQ(starts[0].communicator, "mesh data");
+    EXPECT_EQ(starts[1].communicator, "mesh x gather");
+    EXPECT_EQ(starts[2].communicator, "mesh x reduce");
+    for (std::size_t k = 0; k < starts.size(); ++k) {
+      EXPECT_EQ(starts[k].parent, k == 0 || std::string(setting) == "off" ? "" : "mesh data");
+      EXPECT_EQ(starts[k].shares, k > 0 && std::string(setting) == "shared");
+    }
+  }
+}
+
+TEST(NcclSplit, RefusesOtherBackEnds) {
+  const auto staged = make_staged_communicator(host_group(), "staged");
+  expect_error(Status::INVALID_ARGUMENT, [&] { split_nccl_communicator(*staged, 0, host_group(), "part"); },
+               {"part", "staged"});
+}
+
+// --- memory that NCCL registers
+
+struct Registered {
+  std::shared_ptr<memory::Arena> arena = make_registered_arena();
+  Operand operand(std::int64_t bytes) const {
+    return {std::make_shared<memory::Storage>(arena, bytes, memory::Kind::other), 0};
+  }
+};
+
+TEST(NcclWindows, NeedAVersionThatWorks) {
+  for (const auto& [version, expected] : {std::pair{"22809", false}, {"23006", false}, {"23007", true}}) {
+    const ScopedEnvironment scope("OSTRAKA_DOUBLE_NCCL", version);
+    EXPECT_EQ(can_register_memory(), expected) << version;
+  }
+}
+
+// One for each allocation, kept while storage is released.
+TEST(NcclWindows, OneForEachAllocation) {
+  const Registered memory;
+  EXPECT_TRUE(memory.arena->is_symmetric());
+  const std::int64_t before = cuda_double::windows();
+  {
+    const auto group = nccl_group();
+    const auto stream = runtime::make_queue(Device::cuda, "data");
+    Operand first = memory.operand(8000);
+    const Operand second = memory.operand(100);
+    EXPECT_EQ(memory.arena->usage(memory::Kind::other).in_use, 8192 + 4096);
+    EXPECT_TRUE(group->rendezvous(*first.storage));
+    EXPECT_TRUE(group->rendezvous(*first.storage));
+    EXPECT_TRUE(group->rendezvous(*second.storage));
+    EXPECT_EQ(cuda_double::windows(), before + 2);
+    const std::int64_t operations = cuda_double::symmetric_operations();
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      write_at(first.data(), encode(filled(1000, rank + 1), DType::f64).data(), 8000);
+      group->allreduce(*stream, first, 1000, DType::f64, ReduceOp::sum);
+      runtime::synchronize(stream->record(), "sum");
+      EXPECT_EQ(values(first, 1000, DType::f64), filled(1000, sum_of_ranks()));
+      first.storage->release();
+      first.storage->reallocate();
+    }
+    EXPECT_EQ(cuda_double::symmetric_operations(), operations + 2);
+    runtime::progress_all();      // streams let go of it
+    first = memory.operand(5000); // a new one, whatever was free
+    EXPECT_EQ(cuda_double::windows(), before + 2);
+    EXPECT_TRUE(group->rendezvous(*first.storage)); // which gives back the window of the old one
+    EXPECT_EQ(cuda_double::windows(), before + 2);
+    EXPECT_EQ(memory.arena->reserved(), 8192 + 4096);
+  }
+  EXPECT_EQ(cuda_double::windows(), before);
+  EXPECT_EQ(memory.arena->usage(memory::Kind::other).in_use, 0);
+  EXPECT_EQ(memory.arena->reserved(), 0);
+  EXPECT_EQ(cuda_double::take_misuse(), "");
+}
+
+TEST(NcclWindows, OutliveTheirArena) {
+  const auto group = nccl_group();
+  {
+    const Registered memory;
+    EXPECT_TRUE(group->rendezvous(*memory.operand(64).storage));
+  }
+  EXPECT_EQ(cuda_double::take_misuse(), "");
+}
+
+TEST(NcclWindows, QuietWhereThereAreNone) {
+  const auto group = nccl_group(), staged = make_staged_communicator(host_group(), "staged");
+  const Registered memory;
+  const Operand own = memory.operand(64);
+  EXPECT_FALSE(group->rendezvous(*operand(filled(8, 1), DType::f64).storage)); // other memory
+  EXPECT_FALSE(staged->rendezvous(*own.storage));
+  if (ranks > 1) {
+    EXPECT_FALSE(group->rendezvous(*memory.operand(rank == 0 ? 8192 : 4096).storage));
+  }
+  const ScopedEnvironment none("OSTRAKA_DOUBLE_NO_WINDOW", "1");
+  EXPECT_FALSE(group->rendezvous(*own.storage));
+  EXPECT_FALSE(group->rendezvous(*own.storage)); // asked once
+  const auto stream = runtime::make_queue(Device::cuda, "data");
+  write_at(own.data(), encode(filled(8, rank + 1), DType::f64).data(), 64);
+  group->allreduce(*stream, own, 8, DType::f64, ReduceOp::sum);
+  runtime::synchronize(stream->record(), "sum");
+  EXPECT_EQ(values(own, 8, DType::f64), filled(8, sum_of_ranks()));
+}
+
+TEST(NcclWindows, RanksRegisterInOneOrder) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto group = nccl_group();
+  const Registered memory;
+  const Operand first = memory.operand(64), second = memory.operand(64);
+  EXPECT_TRUE(group->rendezvous(*(rank == 0 ? first : second).storage));
+  expect_error(Status::RANKS_DISAGREE, [&] { group->rendezvous(*first.storage); }, {"line", "registered before"});
+  EXPECT_TRUE(group->rendezvous(*(rank == 0 ? first : second).storage)); // still usable
+}
+
+// NCCL hangs or writes to a wrong place.
+TEST(NcclWindows, TheDoubleFindsOtherMemoryOnOneRank) {
+  if (ranks == 1)
+    GTEST_SKIP() << "needs two ranks";
+  const auto group = nccl_group();
+  const auto stream = runtime::make_queue(Device::cuda, "data");
+  const Registered memory;
+  const Operand own = memory.operand(64);
+  EXPECT_TRUE(group->rendezvous(*own.storage));
+  group->allreduce(*stream, rank == 0 ? operand(filled(8, 1), DType::f64) : own, 8, DType::f64, ReduceOp::sum);
+  try {
+    const ScopedEnvironment soon("OSTRAKA_TIMEOUT_S", "5");
+    runtime::synchronize(stream->record(), "sum");
+    runtime::wait_until([&] { return !group->failure().empty(); }, "the failure");
+  } catch (const Error&) {
+  }
+  EXPECT_NE(cuda_double::take_misuse().find("windows"), std::string::npos);
 }
 
 } // namespace

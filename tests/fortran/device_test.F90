@@ -25,9 +25,11 @@ program device_test
 
   call start()
   call check_hosts()
+  call check_symmetric_memory(OSTRAKA_DEVICE_HOST)
 #ifdef OSTRAKA_TEST_HAS_CUDA
   call check_choice()
   call check_buffers()
+  call check_symmetric_memory(OSTRAKA_DEVICE_CUDA)
   call check_streams()
 #else
   call check_refusals()
@@ -60,6 +62,45 @@ contains
     call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__, 'found 9')
     call mesh%device(device, ierr)
     call expect_status(ierr, OSTRAKA_INVALID_HANDLE, __LINE__)
+  end subroutine
+
+  !! The test's environment says which NCCL the double is: one that has windows.
+  subroutine check_symmetric_memory(device)
+    integer(int32), intent(in) :: device
+    type(ostraka_mesh_t) :: mesh
+    type(ostraka_layout_t) :: layout
+    type(ostraka_buffer_t) :: own, whole, wrong
+    type(c_ptr) :: address
+    real(real64) :: values(12)
+    real(real64), target :: found(12)
+    integer(int64) :: count
+    integer(int32) :: ierr
+    integer :: k
+    logical :: yes
+
+    values = [(real(k, real64), k = 1, 12)]
+    call mesh%create(MPI_COMM_WORLD%mpi_val, device=device)
+    call layout%create(OSTRAKA_PLANNED, [ostraka_shape([12])], segments=num_ranks)
+    call own%create_symmetric(mesh, [ostraka_shard()], layout, OSTRAKA_F64)
+    call own%is_symmetric_memory(yes)
+    call expect(yes .eqv. device == OSTRAKA_DEVICE_CUDA, __LINE__)
+    call own%rendezvous(1)
+    call own%copy_from(1, values)
+    call own%allgather(1, whole)
+    call whole%tensor_range(1, address, count)
+    call expect(count == 12, __LINE__)
+    call ostraka_copy_now(device, address, c_loc(found), 96_int64)
+    call expect(all(found == values), __LINE__)
+    call own%rendezvous(2, ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__, 'axis')
+    call wrong%create_symmetric(mesh, [ostraka_shard(), ostraka_shard()], layout, OSTRAKA_F64, ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_ARGUMENT, __LINE__, '2 placements for 1 mesh axes')
+    call wrong%is_symmetric_memory(yes, ierr)
+    call expect_status(ierr, OSTRAKA_INVALID_HANDLE, __LINE__)
+    call own%destroy()
+    call whole%destroy()
+    call layout%destroy()
+    call mesh%destroy()
   end subroutine
 
 #ifdef OSTRAKA_TEST_HAS_CUDA

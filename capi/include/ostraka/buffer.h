@@ -28,19 +28,24 @@ extern "C" {
 ostraka_status_t ostraka_buffer_create(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
                                        ostraka_layout_t layout, int32_t dtype, ostraka_buffer_t* buffer);
 
+/* The same in memory that ostraka_buffer_rendezvous registers, where there is such memory; else as
+ * ostraka_buffer_create. Created and destroyed in the same order by all ranks. */
+ostraka_status_t ostraka_buffer_create_symmetric(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
+                                                 ostraka_layout_t layout, int32_t dtype, ostraka_buffer_t* buffer);
+
 /* The same with a reference layout of the given shapes. */
 ostraka_status_t ostraka_buffer_empty(ostraka_mesh_t mesh, const ostraka_placement_t* placements, int32_t num_tensors,
                                       const ostraka_shape_t* shapes, int32_t dtype, ostraka_buffer_t* buffer);
 
 /* Wraps `count` elements of the caller's memory, which must be the exact size of the local range and outlive every
- * handle on it. No copy; on a mesh of GPUs memory of the host is copied to where the mesh has its own. With clear_padding = 0, padding that is not zero is refused (INVALID_ARGUMENT); with 1 it is
- * overwritten by zeros. */
+ * handle on it. No copy; on a mesh of GPUs memory of the host is copied to where the mesh has its own. With
+ * clear_padding = 0, padding that is not zero is refused (INVALID_ARGUMENT); with 1 it is overwritten by zeros. */
 ostraka_status_t ostraka_buffer_from_local(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
                                            ostraka_layout_t layout, int32_t dtype, void* data, int64_t count,
                                            int32_t clear_padding, ostraka_buffer_t* buffer);
 
-/* Every rank passes all tensors whole (C order, memory of the host); each keeps its own part. No communication. `layout` may be NULL: a
- * reference layout. */
+/* Every rank passes all tensors whole (C order, memory of the host); each keeps its own part. No communication.
+ * `layout` may be NULL: a reference layout. */
 ostraka_status_t ostraka_buffer_distribute(ostraka_mesh_t mesh, const ostraka_placement_t* placements,
                                            ostraka_layout_t layout, int32_t num_tensors, const ostraka_shape_t* shapes,
                                            int32_t dtype, const void* const* tensors, ostraka_buffer_t* buffer);
@@ -124,6 +129,16 @@ ostraka_status_t ostraka_buffer_dtype(ostraka_buffer_t buffer, int32_t* dtype);
 ostraka_status_t ostraka_buffer_release_storage(ostraka_buffer_t buffer);
 ostraka_status_t ostraka_buffer_reallocate_storage(ostraka_buffer_t buffer);
 ostraka_status_t ostraka_buffer_is_allocated(ostraka_buffer_t buffer, int32_t* is_allocated);
+
+/* `is_symmetric` is 1 where the storage is memory that ostraka_buffer_rendezvous registers: on GPUs with NCCL
+ * from 2.30.7 on, if ostraka_buffer_create_symmetric made it. */
+ostraka_status_t ostraka_buffer_is_symmetric_memory(ostraka_buffer_t buffer, int32_t* is_symmetric);
+
+/* Registers this rank's storage with the mesh's communicators of `axis`, whose operations on it then may go straight
+ * between the memories of GPUs, until the mesh ends. Where there is no such thing nothing happens. Collective over the
+ * axis. INVALID_ARGUMENT: no such axis; INVALID_STATE: released storage; RANKS_DISAGREE: ranks took and released such
+ * storage in another order. */
+ostraka_status_t ostraka_buffer_rendezvous(ostraka_buffer_t buffer, int32_t axis);
 
 /* Destroys the handle and makes it NULL; a null one is no error. The storage goes with the last handle on it. Local. */
 ostraka_status_t ostraka_buffer_destroy(ostraka_buffer_t* buffer);

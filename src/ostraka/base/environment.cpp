@@ -56,6 +56,14 @@ DeviceSetting device() {
   return {true, index};
 }
 
+NcclSplit nccl_split() {
+  const char* text = std::getenv("OSTRAKA_NCCL_SPLIT");
+  const std::string_view name = text == nullptr || *text == '\0' ? "own" : text;
+  expect(name == "own" || name == "shared" || name == "off", Status::INVALID_ARGUMENT,
+         "OSTRAKA_NCCL_SPLIT: expected own, shared or off, found '", name, "'");
+  return name == "own" ? NcclSplit::own : name == "shared" ? NcclSplit::shared : NcclSplit::off;
+}
+
 int local_rank() {
   for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "PALS_LOCAL_RANKID",
                                "FLUX_TASK_LOCAL_ID", "MV2_COMM_WORLD_LOCAL_RANK"})

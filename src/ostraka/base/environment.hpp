@@ -30,6 +30,12 @@ struct DeviceSetting {
 };
 OSTRAKA_API DeviceSetting device();
 
+/// OSTRAKA_NCCL_SPLIT: how communicators of NCCL for the axes of a mesh are made. own (default): split from one of all
+/// ranks, with resources of their own, so that gathers and reductions run at a time; shared: split, with the resources
+/// of that one, which takes less memory and time to start, but operations may wait for each other; off: each by itself.
+enum class NcclSplit { own, shared, off };
+OSTRAKA_API NcclSplit nccl_split();
+
 /// The rank among those on this machine, as the launcher tells it by environment variables; 0 where it does not.
 OSTRAKA_API int local_rank();
 

@@ -102,7 +102,8 @@ DBuffer::DBuffer(MeshPtr mesh, layout::Placements placements, LayoutPtr layout, 
     : mesh_(std::move(mesh)), placements_(std::move(placements)), layout_(std::move(layout)), dtype_(dtype),
       range_(checked_range(mesh_, placements_, layout_)) {
   check_average_type(placements_, dtype_);
-  const auto arena = allocation.arena ? allocation.arena : mesh_->arena();
+  const auto own = allocation.symmetric ? mesh_->symmetric_arena() : mesh_->arena();
+  const auto arena = allocation.arena ? allocation.arena : own;
   const std::int64_t bytes = multiply(range_.size(), size_of(dtype_), "buffer: bytes");
   storage_ = std::make_shared<memory::Storage>(arena, bytes, allocation.kind, allocation.allocate);
   if (allocation.allocate)
@@ -204,6 +205,13 @@ void DBuffer::copy_to_device(const void* from, DType source_dtype, const TensorR
     runtime::copy(execution, from, raw->data(), bytes);
     kernels::cast(execution, raw->data(), source_dtype, own.data, to, own.count);
   });
+}
+
+void DBuffer::rendezvous(int axis) const {
+  mesh_->axis_size(axis); // throws for an axis that does not exist
+  check_allocated(*this, "rendezvous");
+  mesh_->communicators().gather[axis]->rendezvous(*storage_);
+  mesh_->communicators().reduce[axis]->rendezvous(*storage_);
 }
 
 void DBuffer::reallocate_storage() {

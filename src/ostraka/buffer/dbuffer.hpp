@@ -42,6 +42,8 @@ struct Allocation {
   std::shared_ptr<memory::Arena> arena; ///< null: the arena of the mesh
   memory::Kind kind = memory::Kind::other;
   bool allocate = true; ///< false: storage starts released
+  /// With `arena` null: the mesh's arena of memory that can be registered, see rendezvous(); equal on all ranks.
+  bool symmetric = false;
 };
 
 /// A handle: copies refer to the same storage, which lives as long as the last of them. Counts are elements. Errors are
@@ -101,6 +103,14 @@ public:
 
   /// The address of the local range now. Throws INVALID_STATE while the storage is released.
   void* data() const { return storage_->data() + byte_offset_; }
+
+  /// Whether the storage is memory that rendezvous() registers: asked for (Allocation::symmetric) and to be had.
+  bool is_symmetric_memory() const { return storage_->arena() != nullptr && storage_->arena()->is_symmetric(); }
+  /// Registers this rank's storage with the mesh's communicators of `axis` for symmetric-memory collectives, until the
+  /// mesh ends: once per storage, also for what reuses it. Where memory or NCCL has no such thing nothing happens.
+  /// Collective over the axis. Throws INVALID_ARGUMENT for an axis that does not exist, INVALID_STATE while the storage
+  /// is released, RANKS_DISAGREE where ranks took and released such storage in another order.
+  void rendezvous(int axis) const;
 
   bool is_allocated() const { return storage_->is_allocated(); }
   /// All handles on the storage stay valid. After reallocate_storage contents are undefined, padding is zero.

@@ -208,6 +208,13 @@ std::unique_ptr<Collective> Communicator::make_group(std::vector<std::unique_ptr
   fail(Status::INTERNAL, name_, ": this back end does not aggregate operations");
 }
 
+bool Communicator::rendezvous(const memory::Storage& storage) {
+  expect(failure_.empty(), Status::FAILED, name_,
+         ": rendezvous refused, since the communicator failed earlier: ", failure_);
+  runtime::wait_until([&] { return fifo_.empty() || !failure_.empty(); }, name_ + ": rendezvous");
+  return failure_.empty() && register_memory(storage);
+}
+
 Group::Group(Communicator& communicator, runtime::Stream& stream)
     : communicator_(communicator.aggregates() ? &communicator : nullptr), stream_(stream) {
   if (communicator_ == nullptr)

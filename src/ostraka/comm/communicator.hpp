@@ -118,6 +118,12 @@ public:
   void exchange(runtime::Stream& stream, Operand in, std::vector<Transfer> sends, Operand out,
                 std::vector<Transfer> receives, DType dtype, std::int64_t agreement, Name name = nullptr);
 
+  /// Registers the memory in which `storage` lies for symmetric-memory collectives, once; afterwards the operations of
+  /// this communicator on it may go straight between the memories of GPUs. False where that cannot be had, and nothing
+  /// has changed: other back ends, other memory, other sizes on other ranks, NCCL that refuses. Collective, returns
+  /// when done. Throws RANKS_DISAGREE where ranks have registered memory in another order.
+  bool rendezvous(const memory::Storage& storage);
+
   void progress() noexcept final;
   std::string pending() const final;
   void abandon(const std::string& cause) noexcept final;
@@ -138,6 +144,12 @@ protected:
   virtual std::unique_ptr<Collective> make_broadcast(Operand data, std::int64_t bytes, int root) = 0;
   virtual std::unique_ptr<Collective> make_exchange(Operand in, std::vector<Transfer> sends, Operand out,
                                                     std::vector<Transfer> receives, DType dtype) = 0;
+
+  /// While no operation waits for its start.
+  virtual bool register_memory(const memory::Storage& storage) {
+    static_cast<void>(storage);
+    return false;
+  }
 
   /// Whether operations of a Group start in one launch.
   virtual bool aggregates() const { return false; }

@@ -22,9 +22,7 @@ Arena::Block Arena::allocate(std::int64_t bytes, Kind kind) {
   }
   block.offset = *offset;
   block.data = in.addresses.data + block.offset;
-  Usage& used = usage_[static_cast<int>(kind)];
-  used.in_use += block.bytes;
-  used.peak = std::max(used.peak, used.in_use);
+  count(kind, block.bytes);
   if (environment::check())
     poison(block.data, block.bytes);
   return block;
@@ -34,7 +32,13 @@ void Arena::release(const Block& block, Kind kind) {
   if (environment::check())
     poison(block.data, block.bytes);
   space(kind).free.release(block.offset, block.bytes);
-  usage_[static_cast<int>(kind)].in_use -= block.bytes;
+  count(kind, -block.bytes);
+}
+
+void Arena::count(Kind kind, std::int64_t bytes) {
+  Usage& used = usage_[static_cast<int>(kind)];
+  used.in_use += bytes;
+  used.peak = std::max(used.peak, used.in_use);
 }
 
 void Arena::grow(Space& space, std::int64_t bytes) {

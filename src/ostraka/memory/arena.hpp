@@ -39,19 +39,21 @@ public:
   virtual ~Arena() = default;
 
   virtual runtime::Device device() const = 0;
+  /// Whether its blocks can be registered for symmetric-memory collectives (comm/nccl).
+  virtual bool is_symmetric() const { return false; }
 
   /// `bytes` > 0, at the lowest free offset. Transient blocks have a space of their own, so that a step that starts
   /// with none of them places them as the step before did and never grows the arena. Throws OUT_OF_MEMORY naming the
   /// size.
-  Block allocate(std::int64_t bytes, Kind kind);
-  void release(const Block& block, Kind kind);
+  virtual Block allocate(std::int64_t bytes, Kind kind);
+  virtual void release(const Block& block, Kind kind);
   /// Gives free memory behind the last blocks back to the system. For set-up that failed: otherwise an arena keeps what
   /// it has. Where ranks share the memory itself, nobody allocates before all have called it.
-  void trim();
+  virtual void trim();
 
   const Usage& usage(Kind kind) const { return usage_[static_cast<int>(kind)]; }
   /// Bytes taken from the system: the highest end of a block since trim(), of both spaces.
-  std::int64_t reserved() const { return spaces_[0].free.capacity() + spaces_[1].free.capacity(); }
+  virtual std::int64_t reserved() const { return spaces_[0].free.capacity() + spaces_[1].free.capacity(); }
   /// How often more was taken.
   int growths() const { return growths_; }
 
@@ -68,6 +70,8 @@ protected:
   virtual void commit(const AddressSpace& space, std::int64_t committed, std::int64_t bytes) = 0;
   /// Undoes commit() beyond the first `kept` bytes, as far as the system lets it.
   virtual void decommit(const AddressSpace& space, std::int64_t kept, std::int64_t committed) = 0;
+  /// Counts `bytes` more (or less) as in use, for arenas that place blocks themselves.
+  void count(Kind kind, std::int64_t bytes);
   /// Overwrites with NaN patterns (OSTRAKA_CHECK).
   virtual void poison(std::byte* data, std::int64_t bytes) = 0;
 

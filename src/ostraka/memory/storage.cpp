@@ -14,7 +14,7 @@ Storage::Storage(void* data, std::int64_t bytes, runtime::Device device)
     : bytes_(bytes), kind_(Kind::other), device_(device), data_(static_cast<std::byte*>(data)) {}
 
 Storage::~Storage() {
-  if (arena_ && data_ != nullptr)
+  if (arena_ && block_.data != nullptr)
     arena_->release(block_, kind_);
 }
 
@@ -28,15 +28,19 @@ void Storage::release() {
   expect(arena_ != nullptr, Status::INVALID_STATE, "release_storage: this storage wraps memory of the caller");
   if (data_ == nullptr)
     return;
-  arena_->release(block_, kind_);
   data_ = nullptr;
+  if (arena_->is_symmetric()) // what is registered stays where it is, on all ranks alike
+    return;
+  arena_->release(block_, kind_);
+  block_ = {};
 }
 
 void Storage::reallocate() {
   expect(arena_ != nullptr, Status::INVALID_STATE, "reallocate_storage: this storage wraps memory of the caller");
   if (data_ != nullptr || bytes_ == 0)
     return;
-  block_ = arena_->allocate(bytes_, kind_);
+  if (block_.data == nullptr)
+    block_ = arena_->allocate(bytes_, kind_);
   data_ = block_.data;
 }
 

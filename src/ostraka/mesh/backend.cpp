@@ -40,7 +40,9 @@ std::string reason_to_stage(MPI_Comm group, const comm::Node& node, const Settin
   comm::check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, gpus.data(), sizeof own, MPI_BYTE, group), "mesh: GPUs");
   std::sort(gpus.begin(), gpus.end());
   const bool is_shared = std::adjacent_find(gpus.begin(), gpus.end()) != gpus.end();
-  return is_shared ? "several ranks use one GPU, which NCCL refuses" : "";
+  int can_share = comm::can_share_gpus() ? 1 : 0;
+  comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &can_share, 1, MPI_INT, MPI_MIN, group), "mesh: ranks of one GPU");
+  return is_shared && can_share == 0 ? "several ranks use one GPU, which NCCL refuses" : "";
 }
 
 Home make_device_home(MPI_Comm group, const Settings& settings) {
@@ -49,8 +51,13 @@ Home make_device_home(MPI_Comm group, const Settings& settings) {
   home.arena = memory::make_device_arena();
   const std::string reason = reason_to_stage(group, *home.node, settings);
   home.uses_nccl = reason.empty();
-  if (home.uses_nccl)
+  if (home.uses_nccl) {
     home.scratch = memory::make_device_arena(); // how much NCCL needs places nothing of ours
+    int registers = comm::can_register_memory() ? 1 : 0;
+    comm::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &registers, 1, MPI_INT, MPI_MIN, group), "mesh: NCCL's windows");
+    if (registers != 0)
+      home.symmetric = comm::make_registered_arena();
+  }
   int rank = 0;
   MPI_Comm_rank(group, &rank);
   if (rank == 0)
@@ -62,7 +69,8 @@ Home make_device_home(MPI_Comm group, const Settings& settings) {
 std::shared_ptr<comm::Communicator> make_device_communicator(MPI_Comm group, const std::string& name, const Home& home,
                                                              const Settings& settings) {
   auto host = comm::make_mpi_communicator(group, name + " (host)", settings.mpi);
-  return home.uses_nccl ? comm::make_nccl_communicator(std::move(host), name, home.scratch, settings.mpi.checks)
+  return home.uses_nccl ? comm::make_nccl_communicator(std::move(host), name, home.scratch, settings.mpi.checks,
+                                                       settings.split == environment::NcclSplit::shared)
                         : comm::make_staged_communicator(std::move(host), name);
 }
 
@@ -71,9 +79,12 @@ std::shared_ptr<comm::Communicator> make_device_communicator(MPI_Comm group, con
 Settings Settings::from_environment() {
   const bool is_cuda = environment::device().is_cuda;
   // (How memory of GPUs goes says nothing about meshes on hosts.)
-  return {comm::MpiSettings::from_environment(), environment::backend() != environment::Backend::mpi,
-          environment::ranks_per_node(), is_cuda ? runtime::Device::cuda : runtime::Device::host,
-          environment::backend() == environment::Backend::staged};
+  return {comm::MpiSettings::from_environment(),
+          environment::backend() != environment::Backend::mpi,
+          environment::ranks_per_node(),
+          is_cuda ? runtime::Device::cuda : runtime::Device::host,
+          environment::backend() == environment::Backend::staged,
+          environment::nccl_split()};
 }
 
 std::int64_t Settings::hash() const {
@@ -84,6 +95,7 @@ std::int64_t Settings::hash() const {
       .add(ranks_per_node)
       .add(device)
       .add(stages)
+      .add(split)
       .value();
 }
 
@@ -98,14 +110,14 @@ Home make_home(MPI_Comm group, const Settings& settings) {
       expect(free >= least_shared_memory * node->size(), Status::OUT_OF_MEMORY, "/dev/shm has ", free,
              " bytes free for ", node->size(), " ranks");
       auto arena = comm::node::make_node_arena(node->ranks());
-      return {std::move(node), std::move(arena), true, false, nullptr};
+      return {std::move(node), std::move(arena), true, false, nullptr, nullptr};
     } catch (const Error& error) {
       if (error.status() != Status::OUT_OF_MEMORY)
         throw;
       if (node->rank() == 0) // all ranks of the node have this error
         log::warn(std::string("node: shared memory is not used, MPI carries everything: ") + error.what());
     }
-  return {std::move(node), memory::make_host_arena(), false, false, nullptr};
+  return {std::move(node), memory::make_host_arena(), false, false, nullptr, nullptr};
 }
 
 std::shared_ptr<memory::Arena> make_arena(const Home& home) {
@@ -134,6 +146,16 @@ std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std:
   auto communicator = comm::make_node_communicator(group, name, home.arena);
   MPI_Comm_free(&group);
   return communicator;
+}
+
+std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name, const Home& home,
+                                                      const Settings& settings, comm::Communicator& whole, int color) {
+  int size = 0;
+  MPI_Comm_size(group, &size);
+  if (!home.uses_nccl || size == 1 || settings.split == environment::NcclSplit::off)
+    return make_communicator(group, name, home, settings);
+  auto host = comm::make_mpi_communicator(group, name + " (host)", settings.mpi);
+  return comm::split_nccl_communicator(whole, color, std::move(host), name);
 }
 
 } // namespace ostraka::mesh

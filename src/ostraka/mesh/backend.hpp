@@ -2,6 +2,7 @@
 // Which back end a group of ranks gets, and the arenas that fit it.
 #pragma once
 
+#include <ostraka/base/environment.hpp>
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/mpi/mpi_communicator.hpp>
 #include <ostraka/comm/node/node.hpp>
@@ -19,6 +20,7 @@ struct Settings {
   int ranks_per_node = 0;                         ///< of pretend nodes; 0: real ones
   runtime::Device device = runtime::Device::host; ///< of the memory
   bool stages = false;                            ///< memory of GPUs goes through hosts
+  environment::NcclSplit split = environment::NcclSplit::own;
 
   /// What the environment says.
   static Settings from_environment();
@@ -33,8 +35,9 @@ struct Home {
   std::shared_ptr<const comm::Node> node;
   std::shared_ptr<memory::Arena> arena;
   bool shares_memory = false;
-  bool uses_nccl = false;                 ///< equal on all ranks
-  std::shared_ptr<memory::Arena> scratch; ///< with NCCL: of its communicators
+  bool uses_nccl = false;                   ///< equal on all ranks
+  std::shared_ptr<memory::Arena> scratch;   ///< with NCCL: of its communicators
+  std::shared_ptr<memory::Arena> symmetric; ///< that NCCL registers; null on all ranks where one cannot use it
 };
 OSTRAKA_API Home make_home(MPI_Comm group, const Settings& settings);
 
@@ -45,5 +48,12 @@ OSTRAKA_API std::shared_ptr<memory::Arena> make_arena(const Home& home);
 /// rank, NCCL or staged transfers. Takes over `group`. Collective over `group`.
 OSTRAKA_API std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name,
                                                                   const Home& home, const Settings& settings);
+
+/// The same for ranks of `whole`, which make_communicator made of all: those that pass the same `color`. With NCCL they
+/// are split from it, unless the settings say otherwise. Collective over `whole`, whose ranks are in groups of one
+/// size.
+OSTRAKA_API std::shared_ptr<comm::Communicator> make_communicator(MPI_Comm group, const std::string& name,
+                                                                  const Home& home, const Settings& settings,
+                                                                  comm::Communicator& whole, int color);
 
 } // namespace ostraka::mesh

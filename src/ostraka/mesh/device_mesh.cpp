@@ -131,7 +131,8 @@ void DeviceMesh::connect() {
     hash.add(sizes_[axis]).add(names_[axis]);
   comm::agree_on_value(*communicators_.all, hash.value(), "mesh: axis sizes and names");
   comm::agree_on_value(*communicators_.all, settings_.hash(),
-                       "mesh: the device, OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT");
+                       "mesh: the device, OSTRAKA_BACKEND, OSTRAKA_RANKS_PER_NODE, OSTRAKA_CHECK, OSTRAKA_COUNT_LIMIT, "
+                       "OSTRAKA_NCCL_SPLIT");
   coordinates_ = layout::coordinates_of(rank_, sizes_);
   home_ = make_home(group_, settings_);
   int shares = home_.shares_memory ? 1 : 0;
@@ -254,7 +255,8 @@ Communicators DeviceMesh::make_communicators(const std::string& owner) const {
     for (auto [purpose, list] : {std::pair{"gather", &result.gather}, std::pair{"reduce", &result.reduce}}) {
       MPI_Comm peers = MPI_COMM_NULL;
       comm::check_mpi(MPI_Comm_split(group_, line(axis), coordinates_[axis], &peers), "mesh: MPI_Comm_split");
-      list->push_back(make_communicator(peers, owner + " " + names_[axis] + " " + purpose, home_, settings_));
+      list->push_back(make_communicator(peers, owner + " " + names_[axis] + " " + purpose, home_, settings_,
+                                        *result.data, line(axis)));
     }
   return result;
 }

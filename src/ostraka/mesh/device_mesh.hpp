@@ -82,6 +82,9 @@ public:
   /// The mesh's own communicators, used by operations that name none, and the arena of what is created on it.
   const Communicators& communicators() const { return communicators_; }
   const std::shared_ptr<memory::Arena>& arena() const { return home_.arena; }
+  /// The arena of what is to be registered with communicators (Communicator::rendezvous); arena() where nothing can be:
+  /// on hosts, with staged transfers, with NCCL before 2.30.7 on one rank.
+  const std::shared_ptr<memory::Arena>& symmetric_arena() const { return home_.symmetric ? home_.symmetric : arena(); }
 
   /// New communicators for `owner`, whose name shows in messages. Collective over the mesh.
   Communicators make_communicators(const std::string& owner) const;

@@ -33,6 +33,7 @@ void initialize() {
     environment::backend();
     environment::ranks_per_node();
     environment::device();
+    environment::nccl_split();
     expect(!Kokkos::is_finalized(), Status::INVALID_STATE,
            "initialize: Kokkos was already finalised in this process and cannot start again");
     if (!Kokkos::is_initialized()) {

@@ -8,7 +8,9 @@
 // OSTRAKA_DOUBLE_DROP_WAIT=n the n-th wait of a stream for an event is left out
 // OSTRAKA_DOUBLE_DROP_POLL=n the n-th point at which the host finds work unfinished says that it is done
 // OSTRAKA_DOUBLE_PROTECT=0   hosts may touch memory of the device, which else ends the program
-// OSTRAKA_DOUBLE_REPORT=1    rank 0 says at the end how many waits there were
+// OSTRAKA_DOUBLE_NCCL=23007  the version that NCCL says it has (default: that of its header)
+// OSTRAKA_DOUBLE_NO_WINDOW=1 NCCL registers memory without giving a window
+// OSTRAKA_DOUBLE_REPORT=1    rank 0 says at the end how many waits there were; 2: and where each one comes from
 #pragma once
 
 #include <cstddef>
@@ -30,6 +32,20 @@ struct Call {
 
 /// All so far, in order, and those since the last call of this function.
 std::vector<Call> take_calls();
+
+/// How a communicator came to be.
+struct Start {
+  std::string communicator;
+  std::string parent; ///< from which it was split; empty: from none
+  bool shares;        ///< resources with it
+};
+
+/// All so far, and those since the last call of this function.
+std::vector<Start> take_starts();
+
+/// Windows that are registered now, and operations whose memory lay in windows on all ranks.
+std::int64_t windows();
+std::int64_t symmetric_operations();
 
 /// Calls of cudaStreamWaitEvent so far, and points that the host found unfinished.
 std::int64_t waits();

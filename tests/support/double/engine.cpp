@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine.hpp"
 
+#include <execinfo.h>
+#include <link.h>
 #include <mpi.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +23,32 @@ std::int64_t setting(const char* variable, std::int64_t otherwise) {
 }
 
 namespace {
+
+// Where the program stands: calls inside its own file, innermost first, as addr2line wants them.
+std::string callers() {
+  struct Part {
+    std::uintptr_t base = 0, end = 0;
+  } program;
+  dl_iterate_phdr( // the program comes first
+      [](dl_phdr_info* info, std::size_t, void* result) {
+        auto& part = *static_cast<Part*>(result);
+        part.base = info->dlpi_addr;
+        for (int k = 0; k < info->dlpi_phnum; ++k)
+          if (info->dlpi_phdr[k].p_type == PT_LOAD)
+            part.end = std::max<std::uintptr_t>(part.end, info->dlpi_phdr[k].p_vaddr + info->dlpi_phdr[k].p_memsz);
+        return 1;
+      },
+      &program);
+  void* frames[40];
+  std::string text;
+  for (int k = 0, count = backtrace(frames, 40); k < count; ++k)
+    if (const auto offset = reinterpret_cast<std::uintptr_t>(frames[k]) - program.base - 1; offset < program.end) {
+      char number[32];
+      std::snprintf(number, sizeof number, " 0x%zx", static_cast<std::size_t>(offset));
+      text += number;
+    }
+  return text;
+}
 
 // What nobody has taken makes the program fail, whatever it thinks.
 void report_at_exit() {
@@ -40,7 +69,7 @@ Engine& Engine::get() {
 
 Engine::Engine()
     : dropped_wait_(setting("OSTRAKA_DOUBLE_DROP_WAIT", 0)), dropped_poll_(setting("OSTRAKA_DOUBLE_DROP_POLL", 0)),
-      protects_(setting("OSTRAKA_DOUBLE_PROTECT", 1) != 0) {
+      protects_(setting("OSTRAKA_DOUBLE_PROTECT", 1) != 0), reports_places_(setting("OSTRAKA_DOUBLE_REPORT", 0) > 1) {
   int has_mpi = 0;
   MPI_Initialized(&has_mpi);
   if (has_mpi != 0)
@@ -159,6 +188,10 @@ std::shared_ptr<Point> Engine::record(Stream* stream) {
 }
 
 void Engine::wait(Stream* stream, const std::shared_ptr<Point>& point) {
+  if (reports_places_ && rank_ == 0)
+    std::fprintf(stderr, "double: wait %lld%s at%s\n", static_cast<long long>(waits + 1),
+                 point == nullptr || point->is_done || point->stream == stream ? " for nothing" : "",
+                 callers().c_str());
   if (++waits == dropped_wait_ && point != nullptr && point->stream != stream) {
     hasty_ = stream;
     held_ = point->stream;
@@ -252,6 +285,9 @@ bool Engine::is_pinned(const void* data) const {
 // --- for tests
 
 std::vector<Call> take_calls() { return std::exchange(Engine::get().calls, {}); }
+std::vector<Start> take_starts() { return std::exchange(Engine::get().starts, {}); }
+std::int64_t windows() { return Engine::get().windows; }
+std::int64_t symmetric_operations() { return Engine::get().symmetric_operations; }
 std::int64_t waits() { return Engine::get().waits; }
 std::int64_t polls() { return Engine::get().polls; }
 void set_seed(std::int64_t number) { Engine::get().seed(number); }

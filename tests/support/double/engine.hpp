@@ -94,6 +94,9 @@ public:
 
   bool is_held = false; ///< nothing runs
   std::vector<Call> calls;
+  std::vector<Start> starts;
+  std::int64_t windows = 0;
+  std::int64_t symmetric_operations = 0;
   std::int64_t waits = 0;
   std::int64_t polls = 0;
 
@@ -107,6 +110,7 @@ private:
   std::mt19937 random_;
   std::int64_t dropped_wait_, dropped_poll_;
   bool protects_;
+  bool reports_places_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Stream>> destroyed_; ///< whose work goes on
   Stream* favourite_ = nullptr;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,11 @@ using namespace ostraka::cuda_double;
 
 struct ncclComm {
   CommPtr state;
+};
+
+struct ncclWindow_vidmem {
+  CommPtr comm;
+  Window window;
 };
 
 namespace {
@@ -39,7 +45,52 @@ std::vector<Queued>& group() {
 
 Engine& engine() { return Engine::get(); }
 
-bool is_in_progress(const Comm& comm) { return !comm.has_table || comm.polls_left > 0; }
+bool is_in_progress(const Comm& comm) { return !comm.has_table || comm.polls_left > 0 || comm.meeting != nullptr; }
+
+int made_ids = 0;
+constexpr int own_tags = 1 << 14, tags_each = 3, ids_kept = 1 << 10; // communicators of a root that live at a time
+
+void name_comm(Comm& comm, int root, int number) {
+  comm.id = (static_cast<std::int64_t>(root) << 32) + number;
+  comm.root = root;
+  comm.tag = own_tags + tags_each * (root * ids_kept + number % ids_kept);
+}
+
+// What ncclMemAlloc gave out, and the windows on it.
+std::map<std::byte*, std::size_t>& allocations() {
+  static auto& all = *new std::map<std::byte*, std::size_t>;
+  return all;
+}
+std::vector<ncclWindow_t>& open_windows() {
+  static auto& all = *new std::vector<ncclWindow_t>;
+  return all;
+}
+
+void end_windows(const CommPtr& comm) {
+  engine().windows -= static_cast<std::int64_t>(
+      std::erase_if(open_windows(), [&](ncclWindow_t window) { return window->comm == comm; }));
+}
+
+// The ranks of one color in the order of their keys; the first one's number names the communicator.
+void finish_split(const CommPtr& parent, const CommPtr& child, int color, ncclComm_t* place) {
+  const std::vector<std::int64_t>& all = parent->meeting->all; // color, key, number
+  std::vector<std::pair<std::int64_t, int>> members;           // key, rank in the parent
+  for (int k = 0; k < parent->size; ++k)
+    if (all[static_cast<std::size_t>(3 * k)] == color)
+      members.emplace_back(all[static_cast<std::size_t>(3 * k + 1)], k);
+  std::sort(members.begin(), members.end());
+  for (const auto& [key, k] : members) {
+    if (k == parent->rank)
+      child->rank = static_cast<int>(child->world.size());
+    child->world.push_back(parent->world[static_cast<std::size_t>(k)]);
+  }
+  child->size = static_cast<int>(child->world.size());
+  name_comm(*child, child->world.front(),
+            static_cast<int>(all[static_cast<std::size_t>(3 * members.front().second + 2)]));
+  child->has_table = true;
+  child->polls_left = static_cast<int>(engine().draw(3));
+  *place = new ncclComm{child};
+}
 
 ncclResult_t refuse(const Comm& comm, const std::string& text) {
   engine().misuse(comm.name + ": " + text);
@@ -124,13 +175,12 @@ const char* ncclGetErrorString(ncclResult_t code) {
 const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = static_cast<int>(setting("OSTRAKA_DOUBLE_NCCL", NCCL_VERSION_CODE));
   return ncclSuccess;
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  static int made = 0;
-  const Id own{engine().rank(), made++};
+  const Id own{engine().rank(), made_ids++};
   std::memcpy(id, &own, sizeof own);
   return ncclSuccess;
 }
@@ -139,13 +189,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   Id found{};
   std::memcpy(&found, &id, sizeof found);
   auto comm = std::make_shared<Comm>();
-  comm->id = (static_cast<std::int64_t>(found.root) << 32) + found.number;
+  name_comm(*comm, found.root, found.number);
   comm->name = config->commName;
   comm->rank = rank;
   comm->size = size;
-  comm->root = found.root;
-  constexpr int own_tags = 1 << 14, each = 3, kept = 1 << 10; // communicators of a root that live at a time
-  comm->tag = own_tags + each * (found.root * kept + found.number % kept);
+  comm->shares = config->splitShare == 1;
+  engine().starts.push_back({comm->name, "", false});
   *handle = new ncclComm{comm};
   if (config->blocking != 0)
     return refuse(*comm, "a communicator that blocks");
@@ -164,7 +213,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
       comm.requests.clear();
     return ncclSuccess;
   }
-  if (comm.polls_left > 0 && --comm.polls_left > 0)
+  if (!advance_meeting(comm) || (comm.polls_left > 0 && --comm.polls_left > 0))
     *state = ncclInProgress;
   return ncclSuccess;
 }
@@ -173,6 +222,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   Comm& comm = *handle->state;
   if (comm.run != comm.issued)
     return refuse(comm, "ncclCommFinalize with operations in flight");
+  if (!comm.windows.empty() || is_in_progress(comm))
+    return refuse(comm, "ncclCommFinalize with windows, or while it is in progress");
   comm.is_finalized = true;
   comm.polls_left = static_cast<int>(engine().draw(3));
   return comm.polls_left > 0 ? ncclInProgress : ncclSuccess;
@@ -188,7 +239,85 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   handle->state->is_ended = true;
   handle->state->polls_left = 0;
+  end_windows(handle->state);
   delete handle;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* place, ncclConfig_t* config) {
+  const CommPtr parent = handle->state;
+  if (is_in_progress(*parent) || parent->run != parent->issued)
+    return refuse(*parent, "ncclCommSplit while the communicator is in progress or has operations in flight");
+  auto child = std::make_shared<Comm>();
+  child->name = config->commName;
+  child->shares = config->splitShare == 1;
+  engine().starts.push_back({child->name, parent->name, parent->shares});
+  *place = nullptr; // until the parent is idle again
+  meet(*parent, {color, key, made_ids++}, [parent, child, color, place] { finish_split(parent, child, color, place); });
+  return config->blocking == 0 ? ncclInProgress : refuse(*child, "a communicator that blocks");
+}
+
+ncclResult_t ncclMemAlloc(void** data, std::size_t bytes) {
+  constexpr std::size_t page = std::size_t{1} << 16;
+  const std::size_t size = (bytes + page - 1) / page * page;
+  std::byte* const made = bytes < std::size_t{1} << 32 ? engine().reserve(size) : nullptr;
+  if (made == nullptr)
+    return ncclUnhandledCudaError;
+  engine().map(made, size);
+  allocations()[made] = size;
+  *data = made;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void* data) {
+  const auto found = allocations().find(static_cast<std::byte*>(data));
+  if (found == allocations().end()) {
+    engine().misuse("ncclMemFree of memory that ncclMemAlloc did not give");
+    return ncclInvalidArgument;
+  }
+  for (const ncclWindow_t window : open_windows())
+    if (window->window.data == found->first)
+      engine().misuse(window->comm->name + ": ncclMemFree of memory with a window");
+  engine().unmap(found->first, found->second);
+  engine().unreserve(found->first);
+  allocations().erase(found);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* data, std::size_t size, ncclWindow_t* place, int flags) {
+  const CommPtr comm = handle->state;
+  if (is_in_progress(*comm))
+    return refuse(*comm, "ncclCommWindowRegister while the communicator is in progress");
+  auto* const begin = static_cast<std::byte*>(data);
+  const auto found = allocations().find(begin);
+  if (found == allocations().end() || size > found->second || flags != NCCL_WIN_COLL_SYMMETRIC)
+    return refuse(*comm, "ncclCommWindowRegister of memory that ncclMemAlloc did not give, or not like this");
+  if (window_of(*comm, begin, size).first >= 0)
+    return refuse(*comm, "ncclCommWindowRegister of memory that has a window");
+  *place = nullptr; // until the communicator is idle again
+  meet(*comm, {static_cast<std::int64_t>(size)}, [comm, begin, size, place] {
+    for (const std::int64_t other : comm->meeting->all)
+      if (other != static_cast<std::int64_t>(size))
+        engine().misuse(comm->name + ": windows of different sizes");
+    if (setting("OSTRAKA_DOUBLE_NO_WINDOW", 0) != 0)
+      return;
+    comm->windows.push_back({begin, size, comm->window_number++});
+    open_windows().push_back(new ncclWindow_vidmem{comm, comm->windows.back()});
+    ++engine().windows;
+    *place = open_windows().back();
+  });
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
+  Comm& comm = *handle->state;
+  const auto found = std::find(open_windows().begin(), open_windows().end(), window);
+  if (found == open_windows().end() || window->comm != handle->state)
+    return refuse(comm, "ncclCommWindowDeregister of a window that is not there");
+  std::erase_if(comm.windows, [&](const Window& one) { return one.number == window->window.number; });
+  open_windows().erase(found);
+  --engine().windows;
+  delete window;
   return ncclSuccess;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 namespace ostraka::cuda_double {
@@ -14,6 +15,7 @@ namespace {
 struct Header {
   std::int64_t comm, sequence, count;
   std::int32_t kind, dtype, op, root;
+  std::int64_t in_window = -1, in_offset = -1, out_window = -1, out_offset = -1; ///< where NCCL relies on them
   bool operator==(const Header&) const = default;
 };
 
@@ -21,7 +23,9 @@ std::string text(const Header& header) {
   constexpr const char* names[] = {"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "send", "recv"};
   return std::string(names[header.kind]) + " of " + std::to_string(header.count) + " elements of type " +
          std::to_string(header.dtype) + ", reduction " + std::to_string(header.op) + ", root " +
-         std::to_string(header.root) + ", number " + std::to_string(header.sequence);
+         std::to_string(header.root) + ", number " + std::to_string(header.sequence) + ", windows " +
+         std::to_string(header.in_window) + "+" + std::to_string(header.in_offset) + " and " +
+         std::to_string(header.out_window) + "+" + std::to_string(header.out_offset);
 }
 
 template <class T>
@@ -95,6 +99,36 @@ std::int64_t width_of(ncclDataType_t dtype) {
   }
 }
 
+void meet(Comm& comm, std::vector<std::int64_t> own, std::function<void()> then) {
+  comm.meeting = std::make_shared<Meeting>();
+  Meeting& meeting = *comm.meeting;
+  meeting.own = std::move(own);
+  meeting.then = std::move(then);
+  const std::size_t numbers = meeting.own.size(), bytes = numbers * sizeof(std::int64_t);
+  meeting.all.resize(comm.world.size() * numbers);
+  for (std::size_t k = 0; k < comm.world.size(); ++k) {
+    meeting.requests.push_back(receive(meeting.all.data() + k * numbers, bytes, comm.world[k], comm.tag + 2));
+    meeting.requests.push_back(send(meeting.own.data(), bytes, comm.world[k], comm.tag + 2));
+  }
+}
+
+bool advance_meeting(Comm& comm) {
+  if (comm.meeting == nullptr)
+    return true;
+  if (!are_complete(comm.meeting->requests))
+    return false;
+  comm.meeting->then();
+  comm.meeting = nullptr;
+  return true;
+}
+
+std::pair<std::int64_t, std::int64_t> window_of(const Comm& comm, const std::byte* data, std::size_t bytes) {
+  for (const Window& window : comm.windows)
+    if (data >= window.data && data + bytes <= window.data + window.bytes)
+      return {window.number, data - window.data};
+  return {-1, -1};
+}
+
 // All tell the root where they are, and it tells all.
 bool advance_start(Comm& comm) {
   int world_rank = 0;
@@ -158,6 +192,7 @@ public:
     if (stage_ == 0) {
       own_ = header();
       own_.sequence = comm_->sequence++;
+      place(own_);
       headers_.resize(static_cast<std::size_t>(comm_->size));
       exchange(
           [&](int) {
@@ -202,6 +237,19 @@ private:
       if (expected > 0)
         requests_.push_back(receive(room, expected, comm_->world[at(peer)], comm_->tag));
     }
+  }
+
+  // What lies in windows on one rank does on all: at one place, where peers read it or write there.
+  void place(Header& header) const {
+    if (request_.kind > Kind::allreduce || request_.count == 0)
+      return;
+    std::tie(header.in_window, header.in_offset) = window_of(*comm_, request_.in, in_bytes());
+    std::tie(header.out_window, header.out_offset) = window_of(*comm_, request_.out, out_bytes());
+    Engine::get().symmetric_operations += header.in_window >= 0 && header.out_window >= 0;
+    if (request_.kind == Kind::allgather)
+      header.in_offset = -1;
+    if (request_.kind == Kind::reduce_scatter)
+      header.out_offset = -1;
   }
 
   /// Elements of the input of rank `from` that rank `to` needs: how many, and from which one on.

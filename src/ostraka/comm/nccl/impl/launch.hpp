@@ -4,6 +4,7 @@
 
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/comm/nccl/impl/kernels.hpp>
+#include <ostraka/comm/nccl/impl/registered.hpp>
 #include <ostraka/memory/arena.hpp>
 #include <ostraka/memory/storage.hpp>
 
@@ -28,6 +29,8 @@ struct Line {
   std::shared_ptr<memory::Storage> scratch; ///< of all operations, one after the other
   runtime::Event last;                      ///< behind the last operation
   void* last_stream = nullptr;
+  bool shares = false;         ///< its resources, with those that are split from it
+  std::vector<Window> windows; ///< in the order in which all ranks have registered them
 
   /// Memory of at least so many bytes, for operations that wait for `last`.
   const std::shared_ptr<memory::Storage>& take_scratch(std::int64_t bytes);
