@@ -159,6 +159,30 @@ TEST(Clocks, WaitsAreForTheSlowestRank) {
   EXPECT_TRUE(mine.may_write());
 }
 
+TEST(Clocks, PaceIsKeptByThoseLessThanAStretchAhead) {
+  const auto memory = shared_memory(2);
+  Clocks own(memory.get(), 0, 2), peer(memory.get(), 1, 2);
+  const Event release{Event::Kind::release, 0};
+  Pace pace(own);
+  for (int stretch = 0; stretch < 3; ++stretch) {
+    pace.begin_stretch();
+    EXPECT_EQ(pace.is_kept(), stretch < 2) << stretch;
+    own.tick(release);
+    own.tick(release); // of two groups
+  }
+  peer.tick(release);
+  EXPECT_FALSE(pace.is_kept());
+  peer.tick(release);
+  EXPECT_TRUE(pace.is_kept());
+  pace.begin_stretch();
+  EXPECT_FALSE(pace.is_kept());
+  peer.tick(release);
+  peer.tick(release);
+  EXPECT_TRUE(pace.is_kept());
+  own.tick(release); // a write, say: nobody waits for it
+  EXPECT_TRUE(pace.is_kept());
+}
+
 TEST(Clocks, AnotherEventAtTheSameNumberIsSeen) {
   const auto memory = shared_memory(2);
   Clocks first(memory.get(), 0, 2), second(memory.get(), 1, 2);

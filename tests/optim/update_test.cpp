@@ -94,6 +94,40 @@ TEST(Optimizer, RandomShapes) {
   }
 }
 
+// What the update is, each operation rounded on its own, which `volatile` asks for: the widest vectors of a machine may
+// not multiply and add in one go. 1000 elements have whole vectors and a rest.
+TEST(AdamW, BitsDoNotDependOnTheProcessor) {
+  const auto mesh = make_mesh();
+  const AdamWConfig config{.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.1};
+  const NamedState state = make_state(mesh, {{1000}}, DType::f32, {layout::shard()}, "m", std::make_shared<Calls>());
+  fill(state.main_weight, weight_value);
+  const auto optimizer = make_adamw({state}, config);
+  for (int t = 1; t <= 3; ++t) {
+    fill(state.main_gradient, [&](int tensor, std::int64_t i) { return gradient_value(tensor, i, t); });
+    optimizer->step();
+  }
+  for_elements(state.main_weight, [&](double found, int tensor, std::int64_t i) {
+    volatile float w = static_cast<float>(weight_value(tensor, i)), m = 0, v = 0;
+    for (int t = 1; t <= 3; ++t) {
+      const auto g = static_cast<float>(gradient_value(tensor, i, t));
+      const volatile float old_mean = static_cast<float>(config.beta1) * m,
+                           new_mean = static_cast<float>(1 - config.beta1) * g,
+                           old_square = static_cast<float>(config.beta2) * v,
+                           part = static_cast<float>(1 - config.beta2) * g, new_square = part * g;
+      m = old_mean + new_mean;
+      v = old_square + new_square;
+      const volatile float root =
+          std::sqrt(v) / std::sqrt(static_cast<float>(1 - std::pow(config.beta2, static_cast<double>(t))));
+      const volatile float sum = root + static_cast<float>(config.epsilon);
+      const volatile float denominator = static_cast<float>(1 - std::pow(config.beta1, static_cast<double>(t))) * sum;
+      const volatile float quotient = m / denominator, step = static_cast<float>(config.learning_rate) * quotient,
+                           kept = static_cast<float>(1 - config.learning_rate * config.weight_decay) * w;
+      w = kept - step;
+    }
+    EXPECT_EQ(found, static_cast<double>(w)) << "element " << i;
+  });
+}
+
 // Case 16: counted twice, the step would be 0.7441.
 TEST(AdamW, Case16FirstStepIsExactlyTheRate) {
   const auto mesh = make_mesh();

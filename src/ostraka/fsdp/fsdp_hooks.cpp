@@ -23,6 +23,7 @@ void FsdpModule::pre_forward() {
   check_published("pre_forward");
   if (!context_.is_in_inference_)
     context_.status_.communicate([&] {
+      keep_pace();
       unshard_groups();
       wait_unsharded();
       record(Hook::pre_forward);
@@ -88,6 +89,7 @@ void FsdpModule::pre_backward() {
          " backward passes since the last finish_backward)");
   check_can_accumulate();
   context_.status_.communicate([&] {
+    keep_pace();
     unshard_groups();
     wait_unsharded();
     context_.is_backward_ = true;
@@ -191,6 +193,12 @@ void FsdpModule::check_can_accumulate() const {
   for (const auto& group : groups_)
     if (group->is_trainable())
       group->check_can_accumulate();
+}
+
+void FsdpModule::keep_pace() {
+  comm::SharedMemory* shared = context_.resources_->shared.get();
+  if (shared != nullptr && !groups_.empty())
+    shared->keep_pace();
 }
 
 void FsdpModule::unshard_groups() {

@@ -177,6 +177,7 @@ private:
   void begin_recomputation();
   void end_recomputation();
   void record(Hook hook);
+  void keep_pace(); ///< before weights that a node shares are read
   void unshard_groups();
   void wait_unsharded();
   void reshard_groups();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/base/error.hpp>
+#include <ostraka/base/vectors.hpp>
 #include <ostraka/base/with_type.hpp>
 #include <ostraka/optim/impl/kernels.hpp>
 #include <ostraka/optim/impl/main_type.hpp>
@@ -45,19 +46,35 @@ struct Sgd {
   }
 };
 
-// Updates a block and then casts it, which leaves both loops to the compiler's vectors; blocks fit the first cache.
-template <class Update, class Model>
-struct UpdateAndCast {
+template <class Update>
+KOKKOS_FUNCTION OSTRAKA_WIDEST void update_range(const Update& update, std::int64_t begin, std::int64_t end) {
+  const Update own = update; // no store can change it
+  OSTRAKA_INDEPENDENT
+  for (std::int64_t i = begin; i < end; ++i)
+    own(i);
+}
+
+// A block at a time: one element on devices, on hosts as many as the first cache has room for.
+template <class Update>
+struct UpdateBlocks {
   Update update;
-  Model* model;
   std::int64_t count, block;
 
+  KOKKOS_FUNCTION std::int64_t begin(std::int64_t k) const { return k * block; }
+  KOKKOS_FUNCTION std::int64_t end(std::int64_t k) const { return begin(k) + block < count ? begin(k) + block : count; }
+  KOKKOS_FUNCTION void operator()(std::int64_t k) const { update_range(update, begin(k), end(k)); }
+};
+
+// Updates a block and then casts it, which leaves both loops to the compiler's vectors.
+template <class Update, class Model>
+struct UpdateAndCast {
+  UpdateBlocks<Update> blocks;
+  Model* model;
+
   KOKKOS_FUNCTION void operator()(std::int64_t k) const {
-    const std::int64_t begin = k * block, end = begin + block < count ? begin + block : count;
-    for (std::int64_t i = begin; i < end; ++i)
-      update(i);
-    for (std::int64_t i = begin; i < end; ++i)
-      model[i] = static_cast<Model>(update.weight[i]);
+    blocks(k);
+    for (std::int64_t i = blocks.begin(k); i < blocks.end(k); ++i)
+      model[i] = static_cast<Model>(blocks.update.weight[i]);
   }
 };
 
@@ -71,13 +88,15 @@ void with_model_type(DType dtype, const char* operation, Body&& body) {
 template <class Update>
 void run(const char* label, const runtime::Execution& execution, std::int64_t count, const Weights& weights,
          const Update& update) {
+  const std::int64_t block = execution.device == runtime::Device::host ? 256 : 1;
+  const UpdateBlocks<Update> blocks{update, count, block};
+  const std::int64_t num_blocks = (count + block - 1) / block;
   if (weights.model == nullptr)
-    return runtime::parallel_for(label, execution, count, update);
+    return runtime::parallel_for(label, execution, num_blocks, blocks);
   with_model_type(weights.model_dtype, label, [&](auto model) {
     using Model = decltype(model);
-    const std::int64_t block = execution.device == runtime::Device::host ? 256 : 1;
-    runtime::parallel_for(label, execution, (count + block - 1) / block,
-                          UpdateAndCast<Update, Model>{update, static_cast<Model*>(weights.model), count, block});
+    runtime::parallel_for(label, execution, num_blocks,
+                          UpdateAndCast<Update, Model>{blocks, static_cast<Model*>(weights.model)});
   });
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that this library knows of particular processors: the widest vectors, stores around the caches. Elsewhere it is
-// plain C++.
+// Stores around the caches; where a processor has none, plain ones.
 #pragma once
+
+#include <ostraka/base/vectors.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,21 +11,6 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
-#endif
-
-// The widest vectors of the machine that runs it, not of the one that built it. (Sanitizers run before it can choose.)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
-#define OSTRAKA_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OSTRAKA_WIDEST
-#endif
-
-// The iterations of the next loop do not depend on each other. (Sanitizers break loops up, and g++ warns then.)
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define OSTRAKA_INDEPENDENT _Pragma("GCC ivdep")
-#else
-#define OSTRAKA_INDEPENDENT
 #endif
 
 namespace ostraka::comm::impl {

@@ -89,4 +89,23 @@ private:
   std::int64_t last_release_ = 0;
 };
 
+/// How far a rank runs ahead of its peers, in stretches of work of its own.
+class Pace {
+public:
+  explicit Pace(Clocks& clocks) : clocks_(&clocks) {}
+
+  /// The next stretch begins here.
+  void begin_stretch() {
+    before_ = last_;
+    last_ = clocks_->now(clocks_->rank());
+  }
+  /// Whether all ranks have come to where this one began the stretch before.
+  bool is_kept() { return clocks_->first_behind(before_) == clocks_->size(); }
+
+private:
+  Clocks* clocks_;
+  std::int64_t last_ = 0;
+  std::int64_t before_ = 0;
+};
+
 } // namespace ostraka::comm::node

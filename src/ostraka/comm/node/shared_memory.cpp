@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -100,7 +102,8 @@ private:
 SharedMemory::SharedMemory(MPI_Comm node)
     : arena_(std::make_shared<Arena>(node::share_one(node, address_bytes()), rank_in(node), size_of(node))),
       clock_pages_(node::share_one(node, node::Clocks::bytes(size_of(node)), node::Clocks::bytes(size_of(node)))),
-      clocks_(clock_pages_.data(), rank_in(node), size_of(node)) {
+      clocks_(clock_pages_.data(), rank_in(node), size_of(node)),
+      shares_cores_(size_of(node) > sysconf(_SC_NPROCESSORS_ONLN)) {
   clock_pages_.close_file();
 }
 
@@ -130,6 +133,19 @@ void SharedMemory::wait(std::int64_t number, const std::string& region, const ch
     throw;
   }
   waiting_ = {};
+}
+
+void SharedMemory::keep_pace() {
+  constexpr Clock::duration longest = std::chrono::milliseconds(10); // some turns of the system's scheduler
+  if (!shares_cores_)
+    return;
+  pace_.begin_stretch();
+  const Clock::time_point now = Clock::now(), end = now + std::min(now - stretch_, longest);
+  do {
+    runtime::progress_all();
+    std::this_thread::yield();
+  } while (!pace_.is_kept() && Clock::now() < end);
+  stretch_ = Clock::now();
 }
 
 std::string SharedMemory::pending() const {

@@ -12,6 +12,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -47,6 +48,11 @@ public:
   void start() { is_started_ = true; }
   bool is_started() const { return is_started_; }
 
+  /// A stretch of reading begins, such as a module's. Where ranks share cores they take turns here: who is a stretch
+  /// ahead of a peer lets others run, so that what one rank has read is still in the cache for the next, for no longer
+  /// than its own last stretch or 10 ms. Local: nobody needs to come.
+  void keep_pace();
+
   /// Events of this rank so far. advance_to() brings it to `number` at least, where ranks may have counted differently;
   /// no rank reads or writes a region meanwhile.
   std::int64_t now() const { return clocks_.now(rank()); }
@@ -64,6 +70,7 @@ public:
 private:
   friend class SharedRegion;
   class Arena;
+  using Clock = std::chrono::steady_clock;
 
   struct Wait {
     std::int64_t number = 0; ///< of the event; 0: nobody waits
@@ -80,6 +87,9 @@ private:
   node::Segment clock_pages_;
   node::Clocks clocks_;
   std::deque<std::string> regions_; ///< names
+  node::Pace pace_{clocks_};
+  Clock::time_point stretch_; ///< when the last one began
+  bool shares_cores_;
   bool is_started_ = false;
   bool has_failed_ = false;
   Wait waiting_;
