@@ -13,6 +13,7 @@ ROOT = Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(ROOT / "tests/architecture"))
 sys.path.insert(0, str(ROOT / "tests/docs"))
 from extract import programs  # noqa: E402
+
 from operations import c_functions, fortran_operations  # noqa: E402
 
 GUIDE = {path.stem: path.read_text() for path in (ROOT / "docs/guide").glob("*.md")}
