@@ -50,9 +50,8 @@ ostraka_status_t ostraka_chunks_num_names(ostraka_chunks_t chunks, int32_t* num_
 ostraka_status_t ostraka_chunks_name(ostraka_chunks_t chunks, int32_t index, const char** name) {
   return wall(__func__, [&] {
     const auto object = get(chunks);
-    expect(index >= 0 && index < static_cast<int32_t>(object->chunks.size()), Status::INVALID_ARGUMENT,
-           "expected a name from 0 to ", static_cast<int64_t>(object->chunks.size()) - 1, ", found ", index);
-    output(name, "name") = std::next(object->chunks.begin(), index)->first.c_str();
+    const std::size_t place = index_of("a name", index, std::ssize(object->chunks));
+    output(name, "name") = std::next(object->chunks.begin(), static_cast<std::ptrdiff_t>(place))->first.c_str();
   });
 }
 

@@ -94,7 +94,8 @@ static void extras_values(ostraka_mesh_t mesh) {
   CHECK_FAILS(ostraka_extras_array(extras, "t", OSTRAKA_U8, &data, &n), OSTRAKA_TYPE_MISMATCH, "found text");
   CHECK_FAILS(ostraka_extras_array(extras, "f", OSTRAKA_F32, &data, &n), OSTRAKA_TYPE_MISMATCH, "expected f32");
   CHECK_FAILS(ostraka_extras_f64(extras, "f", NULL), OSTRAKA_INVALID_ARGUMENT, "'value' is null");
-  CHECK_FAILS(ostraka_extras_name(extras, 2, &text), OSTRAKA_INVALID_ARGUMENT, "from 0 to 1, found 2");
+  CHECK_FAILS(ostraka_extras_name(extras, 2, &text), OSTRAKA_INVALID_ARGUMENT,
+              "from 0 to 1, found 2 (in Fortran from 1 to 2, found 3)");
   CHECK_FAILS(ostraka_extras_has(extras, "f", NULL), OSTRAKA_INVALID_ARGUMENT, "'has' is null");
   CHECK_OK(ostraka_buffer_empty(mesh, &shard, 1, &shape, OSTRAKA_F64, &buffer));
   CHECK_FAILS(ostraka_extras_add_buffer(extras, buffer, 2, names), OSTRAKA_SHAPE_MISMATCH, "1 tensors, found 2");

@@ -121,7 +121,8 @@ static void errors(ostraka_mesh_t mesh) {
   CHECK_FAILS(ostraka_chunks_create(NULL, &chunks), OSTRAKA_INVALID_HANDLE, "context handle is null");
   CHECK_FAILS(ostraka_chunks_create_ddp(NULL, &chunks), OSTRAKA_INVALID_HANDLE, "ddp handle is null");
   CHECK_OK(ostraka_chunks_create(context, &chunks));
-  CHECK_FAILS(ostraka_chunks_name(chunks, 0, &name), OSTRAKA_INVALID_ARGUMENT, "found 0");
+  CHECK_FAILS(ostraka_chunks_name(chunks, 0, &name), OSTRAKA_INVALID_ARGUMENT,
+              "a name, and there is none so far; found 0 (in Fortran 1)");
   copy = chunks;
   CHECK_OK(ostraka_chunks_destroy(&chunks));
   CHECK_FAILS(ostraka_chunks_num_names(copy, &count), OSTRAKA_INVALID_HANDLE, "chunks handle was destroyed");
