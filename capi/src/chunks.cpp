@@ -17,8 +17,14 @@ void make_chunks(const std::vector<buffer::NamedState>& states, ostraka_chunks_t
 Chunk find(ostraka_chunks_t chunks, const char* name) {
   const auto object = get(chunks);
   const auto found = object->chunks.find(text(name, "name"));
-  expect(found != object->chunks.end(), Status::INVALID_ARGUMENT, "no tensor has the name '", name, "'");
-  return found->second;
+  if (found != object->chunks.end())
+    return found->second;
+  constexpr int most = 8;
+  std::string known;
+  int named = 0;
+  for (auto other = object->chunks.begin(); other != object->chunks.end() && named <= most; ++other, ++named)
+    known += (named == 0 ? "" : ", ") + (named == most ? "..." : "'" + other->first + "'");
+  fail(Status::INVALID_ARGUMENT, "no tensor has the name '", name, "'; there are: ", known.empty() ? "none" : known);
 }
 
 void from_range(const layout::Range& range, int64_t* offset, int64_t* count) {

@@ -69,7 +69,8 @@ static void of_a_context(int32_t recipe, int holders) {
     CHECK_OK(ostraka_chunks_rows(chunks, "enc.w", &row, &rows));
     CHECK(rows == count[0] / 3 && (rows == 0 || row == offset[0] / 3));
   }
-  CHECK_FAILS(ostraka_chunks_range(chunks, "enc.x", offset, count), OSTRAKA_INVALID_ARGUMENT, "the name 'enc.x'");
+  CHECK_FAILS(ostraka_chunks_range(chunks, "enc.x", offset, count), OSTRAKA_INVALID_ARGUMENT,
+              "the name 'enc.x'; there are: 'dec.w', 'enc.b");
   CHECK_FAILS(ostraka_chunks_range(chunks, NULL, offset, count), OSTRAKA_INVALID_ARGUMENT, "'name' is null");
   CHECK_FAILS(ostraka_chunks_written(chunks, "enc.w", NULL, count), OSTRAKA_INVALID_ARGUMENT, "'offset' is null");
   CHECK_OK(ostraka_chunks_boxes(chunks, "enc.w", 0, NULL, NULL, &boxes));

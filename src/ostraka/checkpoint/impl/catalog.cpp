@@ -157,7 +157,8 @@ private:
 
   void add_name(const Tensor& tensor, const std::string& name) {
     if (!names_.insert(tensor.group + "/" + name).second)
-      refuse(Status::INVALID_ARGUMENT, tensor.group + "/" + name, "two tensors have this name");
+      refuse(Status::INVALID_ARGUMENT, tensor.group + "/" + name,
+             "two tensors have this name; an optimizer has to be that of the weights it is saved or loaded with");
   }
 
   const Content& content_;
