@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a module does when the caller says that it runs.
 #include <ostraka/base/error.hpp>
+#include <ostraka/comm/launches.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
-#include <ostraka/fsdp/impl/launches.hpp>
 #include <ostraka/runtime/region.hpp>
 
 #include <algorithm>
@@ -196,7 +196,7 @@ void FsdpModule::check_can_accumulate() const {
 void FsdpModule::unshard_groups() {
   const runtime::Region region("fsdp::gather", full_name_);
   const Resources& resources = *context_.resources_;
-  impl::Launches launches(resources.communicators.gather, *resources.gather,
+  comm::Launches launches(resources.communicators.gather, *resources.gather,
                           groups_.size() > 1 && resources.gathers_outwards_in());
   std::exception_ptr failure;
   for (const auto& group : groups_)
@@ -256,7 +256,7 @@ void FsdpModule::reduce() {
     const bool collects =
         reduced_.size() > 1 && resources.reductions(step) == 1 &&
         std::none_of(reduced_.begin(), reduced_.end(), [](const auto* group) { return group->updates(); });
-    impl::Launches launches(resources.communicators.reduce, *resources.reduce, collects);
+    comm::Launches launches(resources.communicators.reduce, *resources.reduce, collects);
     for (ParameterGroup* group : reduced_)
       step == 0 ? group->reduce_contribution() : group->reduce_at_the_end();
     launches.submit();
