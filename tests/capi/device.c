@@ -6,7 +6,6 @@
 #include "check.h"
 
 #include <mpi.h>
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +30,7 @@ static void wrong_devices(void) {
   CHECK_FAILS(ostraka_has_device(2, &number), OSTRAKA_INVALID_ARGUMENT, "found 2");
   CHECK_FAILS(ostraka_has_device(0, NULL), OSTRAKA_INVALID_ARGUMENT, "'has' is null");
   CHECK_FAILS(ostraka_cuda_device(NULL), OSTRAKA_INVALID_ARGUMENT, "'index' is null");
+  CHECK_FAILS(ostraka_native_compute_stream(NULL), OSTRAKA_INVALID_ARGUMENT, "'stream' is null");
   CHECK_FAILS(ostraka_is_device_memory(&number, NULL), OSTRAKA_INVALID_ARGUMENT, "'is_device' is null");
   CHECK_FAILS(ostraka_mesh_device(NULL, &number), OSTRAKA_INVALID_HANDLE, "mesh");
   CHECK_FAILS(ostraka_copy_now(5, &number, &number, 4), OSTRAKA_INVALID_ARGUMENT, "found 5");
@@ -157,12 +157,22 @@ static void own_stream(void) {
   int64_t count = 0, begin = 0;
   int64_t values[COUNT];
   cudaStream_t stream = NULL;
+  void *library = NULL, *found = NULL;
   CHECK_INT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  CHECK_OK(ostraka_native_compute_stream(&library));
+  CHECK(library != NULL && library != (void*)stream);
   CHECK_OK(ostraka_set_compute_stream(stream));
+  CHECK_OK(ostraka_native_compute_stream(&found));
+  CHECK(found == (void*)stream);
   CHECK_OK(ostraka_buffer_empty(mesh, &partial, 1, &shape, OSTRAKA_I64, &own));
   CHECK_OK(ostraka_buffer_tensor_range(own, 0, &address, &count, &begin));
   for (int repeat = 1; repeat <= 20; ++repeat) {
-    cudaMemsetAsync(address, repeat, COUNT * sizeof(int64_t), stream);
+    if (repeat == 11) { /* goes on with the library's own */
+      CHECK_OK(ostraka_set_compute_stream(NULL));
+      CHECK_OK(ostraka_native_compute_stream(&found));
+      CHECK(found != NULL && found != (void*)stream);
+    }
+    cudaMemsetAsync(address, repeat, COUNT * sizeof(int64_t), (cudaStream_t)found);
     CHECK_OK(ostraka_buffer_allreduce(own, 0, NULL, &sum));
     CHECK_OK(ostraka_buffer_tensor_range(sum, 0, &result, &count, &begin));
     CHECK_OK(ostraka_copy_now(OSTRAKA_DEVICE_CUDA, result, values, sizeof values));
@@ -172,11 +182,81 @@ static void own_stream(void) {
       CHECK_INT(values[k], expected * check_ranks);
     CHECK_OK(ostraka_buffer_destroy(&sum));
   }
-  CHECK_OK(ostraka_set_compute_stream(NULL));
   CHECK_OK(ostraka_buffer_allreduce(own, 0, NULL, &sum));
   CHECK_OK(ostraka_buffer_destroy(&sum));
   CHECK_OK(ostraka_buffer_destroy(&own));
   CHECK_OK(ostraka_mesh_destroy(&mesh));
+  CHECK_INT(cudaStreamDestroy(stream), cudaSuccess);
+}
+
+static void contribute(ostraka_ddp_t ddp, const char* name, cudaStream_t stream) {
+  double values[COUNT];
+  void* address = NULL;
+  int64_t count = 0;
+  double beta = -1;
+  for (int k = 0; k < COUNT; ++k)
+    values[k] = check_rank;
+  CHECK_OK(ostraka_ddp_gradient(ddp, name, OSTRAKA_F64, &address, &count, &beta));
+  CHECK_INT(count, COUNT);
+  CHECK_NEAR(beta, 0, 0);
+  if (check_rank == 0)
+    cudaMemsetAsync(address, 0, sizeof values, stream); /* not waited for */
+  else
+    CHECK_OK(ostraka_copy_now(OSTRAKA_DEVICE_CUDA, values, address, sizeof values));
+  CHECK_OK(ostraka_ddp_gradient_ready(ddp, name));
+}
+
+/* Whole weights and their gradients; what the caller queues on his stream comes before reductions. */
+static void data_parallel(int32_t sharded) {
+  static const char* const names[] = {"a.w", "b.w"};
+  enum { STEPS = 3 };
+  const double mean = (check_ranks - 1) / 2.0;
+  const int64_t extent = COUNT;
+  const ostraka_shape_t shape = {1, &extent};
+  double values[COUNT];
+  ostraka_mesh_t mesh = make_mesh_on(OSTRAKA_DEVICE_CUDA);
+  ostraka_ddp_t ddp = NULL;
+  ostraka_optimizer_t optimizer = NULL;
+  ostraka_ddp_config_t config;
+  ostraka_sgd_config_t sgd;
+  cudaStream_t stream = NULL;
+  CHECK_INT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  CHECK_OK(ostraka_set_compute_stream(stream));
+  CHECK_OK(ostraka_ddp_config_init(&config));
+  config.bucket_size = COUNT;
+  config.sharded_optimizer = config.overlap_param_gather = sharded;
+  CHECK_OK(ostraka_ddp_create(mesh, &config, NULL, &ddp));
+  for (int p = 0; p < 2; ++p)
+    CHECK_OK(ostraka_ddp_add_parameter(ddp, names[p], shape, OSTRAKA_F64, 0));
+  CHECK_OK(ostraka_ddp_finalize(ddp));
+  for (int k = 0; k < COUNT; ++k)
+    values[k] = 2 * k;
+  for (int p = 0; p < 2; ++p)
+    CHECK_OK(ostraka_ddp_set_parameter(ddp, names[p], OSTRAKA_F64, values, COUNT));
+  CHECK_OK(ostraka_sgd_config_init(&sgd));
+  sgd.learning_rate = 0.5;
+  CHECK_OK(ostraka_sgd_create_ddp(ddp, &sgd, &optimizer));
+  for (int step = 0; step < STEPS; ++step) {
+    CHECK_OK(ostraka_ddp_zero_grad_buffer(ddp));
+    CHECK_OK(ostraka_ddp_pre_forward(ddp, "a"));
+    contribute(ddp, "b.w", stream);
+    contribute(ddp, "a.w", stream);
+    CHECK_OK(ostraka_ddp_finish_grad_sync(ddp, 0));
+    CHECK_OK(ostraka_optimizer_step(optimizer));
+  }
+  for (int p = 0; p < 2; ++p) {
+    const void* gradient = NULL;
+    void* weight = NULL;
+    int64_t count = 0, offset = 0;
+    CHECK_OK(ostraka_ddp_main_gradient(ddp, names[p], OSTRAKA_F64, &gradient, &count, &offset));
+    check_elements(gradient, count, mean, 0);
+    CHECK_OK(ostraka_ddp_parameter(ddp, names[p], OSTRAKA_F64, &weight, &count));
+    check_elements(weight, count, -0.5 * STEPS * mean, 2);
+  }
+  CHECK_OK(ostraka_optimizer_destroy(&optimizer));
+  CHECK_OK(ostraka_ddp_destroy(&ddp));
+  CHECK_OK(ostraka_mesh_destroy(&mesh));
+  CHECK_OK(ostraka_set_compute_stream(NULL));
   CHECK_INT(cudaStreamDestroy(stream), cudaSuccess);
 }
 
@@ -192,6 +272,8 @@ static void gpus(void) {
   buffers();
   choice_in_use();
   own_stream();
+  data_parallel(0);
+  data_parallel(1);
   different_devices();
   setenv("OSTRAKA_DOUBLE_NCCL", "23007", 1);
   symmetric_memory(OSTRAKA_DEVICE_CUDA, 1);
@@ -205,12 +287,15 @@ static void choice(void) {}
 static void gpus(void) {
   int32_t number = -1;
   int64_t value = 0;
+  void* stream = NULL;
   ostraka_mesh_t mesh = NULL;
   CHECK_OK(ostraka_has_device(OSTRAKA_DEVICE_CUDA, &number));
   CHECK_INT(number, 0);
   CHECK_FAILS(ostraka_cuda_device(&number), OSTRAKA_NOT_SUPPORTED, "preset cuda");
   CHECK_FAILS(ostraka_select_cuda_device(0), OSTRAKA_NOT_SUPPORTED, "preset cuda");
   CHECK_FAILS(ostraka_set_compute_stream(NULL), OSTRAKA_NOT_SUPPORTED, "preset cuda");
+  CHECK_FAILS(ostraka_native_compute_stream(&stream), OSTRAKA_NOT_SUPPORTED, "preset cuda");
+  CHECK(stream == NULL);
   CHECK_FAILS(ostraka_copy_now(OSTRAKA_DEVICE_CUDA, &value, &value, 8), OSTRAKA_NOT_SUPPORTED, "preset cuda");
   CHECK_FAILS(ostraka_mesh_create_on(MPI_COMM_WORLD, 1, NULL, NULL, OSTRAKA_DEVICE_CUDA, &mesh), OSTRAKA_NOT_SUPPORTED,
               "preset cuda");

@@ -2,7 +2,7 @@
 !! GPUs from Fortran: which one, meshes of them, addresses, the caller's own stream. On the double of CUDA; elsewhere what
 !! builds without CUDA refuse.
 program device_test
-  use, intrinsic :: iso_c_binding, only: c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_associated, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32, int64, real64
   use checks
   use ostraka
@@ -31,6 +31,8 @@ program device_test
   call check_buffers()
   call check_symmetric_memory(OSTRAKA_DEVICE_CUDA)
   call check_streams()
+  call check_ddp(.false.)
+  call check_ddp(.true.)
 #else
   call check_refusals()
 #endif
@@ -166,22 +168,86 @@ contains
     number = transfer(stream, number)
     call ostraka_set_compute_stream(0_c_intptr_t)
     call ostraka_set_compute_stream(number)
+    call ostraka_native_compute_stream(address)
+    call expect(c_associated(address, stream), __LINE__)
+    number = 0
+    call ostraka_native_compute_stream(number)
+    call expect(c_associated(transfer(number, c_null_ptr), stream), __LINE__)
     call own%allreduce(1, total)
     call total%tensor_range(1, address, count)
     call expect(count == 12, __LINE__)
     call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, address, c_loc(found), 96_int64)
     call expect(all(found == num_ranks * values), __LINE__)
     call ostraka_set_compute_stream(c_null_ptr)
+    call ostraka_native_compute_stream(address)
+    call expect(c_associated(address) .and. .not. c_associated(address, stream), __LINE__)
     call own%destroy()
     call total%destroy()
     call mesh%destroy()
     call expect(cuda_stream_destroy(stream) == 0, __LINE__)
+  end subroutine
+
+  !! Whole weights and their gradients, by addresses.
+  subroutine check_ddp(sharded)
+    logical, intent(in) :: sharded
+    type(ostraka_mesh_t) :: mesh
+    type(ostraka_ddp_t) :: ddp
+    type(ostraka_optimizer_t) :: steps
+    type(c_ptr) :: address
+    real(real64), pointer :: array(:)
+    real(real64) :: values(12), beta
+    real(real64), target :: found(12), contribution(12)
+    integer(int64) :: count, offset
+    integer :: k, step
+    logical :: yes
+
+    values = [(real(2 * k, real64), k = 1, 12)]
+    contribution = my_rank
+    call mesh%create(MPI_COMM_WORLD%mpi_val, device=OSTRAKA_DEVICE_CUDA)
+    call ddp%create(mesh, scaling=OSTRAKA_SCALING_SUM, bucket_size=12_int64, sharded_optimizer=sharded, &
+      overlap_param_gather=sharded)
+    call ddp%add_parameter('a.w', [12])
+    call ddp%add_parameter('b.w', [12])
+    call ddp%finalize()
+    call ddp%set_parameter('a.w', values)
+    call ddp%set_parameter('b.w', values)
+    call steps%create_sgd(ddp, learning_rate=0.5d0)
+    do step = 1, 3
+      call ddp%zero_grad_buffer()
+      call ddp%pre_forward('a')
+      call ddp%gradient('b.w', OSTRAKA_F64, address, count, beta)
+      call expect(count == 12 .and. beta == 0, __LINE__)
+      call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(contribution), address, 96_int64)
+      call ddp%gradient_ready('b.w')
+      call ddp%gradient('a.w', array)
+      call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(array), c_loc(found), 96_int64)
+      call expect(all(found == 0), __LINE__) ! since nobody asked for beta
+      call ddp%gradient_ready('a.w')
+      call ddp%finish_grad_sync()
+      call steps%step()
+    end do
+    call ddp%main_gradient('b.w', OSTRAKA_F64, address, count, offset)
+    call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, address, c_loc(found), 8 * count)
+    call expect(all(found(:count) == num_ranks * (num_ranks - 1) / 2), __LINE__)
+    call ddp%parameter('b.w', OSTRAKA_F64, address, count)
+    call ostraka_is_device_memory(address, yes)
+    call expect(yes .and. count == 12, __LINE__)
+    call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, address, c_loc(found), 96_int64)
+    call expect(all(found == values - 1.5d0 * (num_ranks * (num_ranks - 1) / 2)), __LINE__)
+    call ddp%parameter('a.w', array)
+    call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(array), c_loc(found), 96_int64)
+    call expect(all(found == values), __LINE__)
+    call steps%destroy()
+    call ddp%destroy()
+    call mesh%destroy()
   end subroutine
 #else
   !! Every way to a GPU says which build has it, and nothing changes.
   subroutine check_refusals()
     type(ostraka_mesh_t) :: mesh
     integer(int64), target :: value
+    type(c_ptr) :: stream
+    integer(c_intptr_t) :: number
     integer(int32) :: index, ierr
     logical :: yes
 
@@ -195,6 +261,11 @@ contains
     call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
     call ostraka_set_compute_stream(0_c_intptr_t, ierr)
     call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
+    call ostraka_native_compute_stream(stream, ierr)
+    call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
+    call ostraka_native_compute_stream(number, ierr)
+    call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
+    call expect(.not. c_associated(stream) .and. number == 0, __LINE__)
     value = 1
     call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(value), c_loc(value), 8_int64, ierr)
     call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')

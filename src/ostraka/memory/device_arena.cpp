@@ -57,27 +57,9 @@ protected:
     });
   }
 
-  // In the order of the compute stream, as memory changes hands.
-  void poison(std::byte* data, std::int64_t bytes) override {
-    try {
-      runtime::compute_stream(runtime::Device::cuda)->launch("poison", [=](const runtime::Execution& execution) {
-        runtime::cuda::fill(execution, data, 0xff, bytes); // NaN in every floating type
-      });
-    } catch (const std::exception& cause) { // memory is released while objects end
-      log::warn(std::string("device arena: memory is not filled with NaN: ") + cause.what());
-    }
-  }
+  void poison(std::byte* data, std::int64_t bytes) override { poison_on_device(data, bytes); }
 
 private:
-  // Nothing that is queued may use memory that goes.
-  static void wait_for_device() noexcept {
-    try {
-      runtime::synchronize(runtime::compute_stream(runtime::Device::cuda)->record(), "device arena");
-    } catch (const std::exception& cause) {
-      log::warn(std::string("device arena: ") + cause.what());
-    }
-  }
-
   struct Piece {
     std::byte* data;
     std::int64_t bytes;
@@ -109,6 +91,24 @@ private:
 std::shared_ptr<Arena> make_device_arena() {
   runtime::require_device(runtime::Device::cuda, "device arena");
   return std::make_shared<DeviceArena>();
+}
+
+void poison_on_device(std::byte* data, std::int64_t bytes) noexcept {
+  try {
+    runtime::compute_stream(runtime::Device::cuda)->launch("poison", [=](const runtime::Execution& execution) {
+      runtime::cuda::fill(execution, data, 0xff, bytes);
+    });
+  } catch (const std::exception& cause) {
+    log::warn(std::string("memory of the device is not filled with NaN: ") + cause.what());
+  }
+}
+
+void wait_for_device() noexcept {
+  try {
+    runtime::synchronize(runtime::compute_stream(runtime::Device::cuda)->record(), "memory of the device");
+  } catch (const std::exception& cause) {
+    log::warn(std::string("memory of the device: ") + cause.what());
+  }
 }
 
 std::shared_ptr<Arena> make_arena(runtime::Device device) {

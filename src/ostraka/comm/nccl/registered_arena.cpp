@@ -2,14 +2,13 @@
 #include <ostraka/base/checked.hpp>
 #include <ostraka/base/environment.hpp>
 #include <ostraka/base/error.hpp>
-#include <ostraka/base/log.hpp>
 #include <ostraka/comm/nccl/impl/registered.hpp>
 #include <ostraka/comm/nccl/nccl_communicator.hpp>
+#include <ostraka/memory/device_arena.hpp>
 #include <ostraka/runtime/cuda_memory.hpp>
 #include <ostraka/runtime/device.hpp>
 
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,13 +62,7 @@ protected:
   void commit(const AddressSpace&, std::int64_t, std::int64_t) override {}
   void decommit(const AddressSpace&, std::int64_t, std::int64_t) override {}
 
-  void poison(std::byte* data, std::int64_t bytes) override {
-    try {
-      runtime::cuda::fill(data, 0xff, bytes);
-    } catch (const std::exception& cause) { // memory is released while objects end
-      log::warn(std::string("registered arena: memory is not filled with NaN: ") + cause.what());
-    }
-  }
+  void poison(std::byte* data, std::int64_t bytes) override { memory::poison_on_device(data, bytes); }
 
 private:
   using Pieces = std::vector<std::shared_ptr<Allocation>>;
@@ -101,7 +94,10 @@ Allocation::Allocation(std::int64_t size) : bytes(size) {
   data = static_cast<std::byte*>(found);
 }
 
-Allocation::~Allocation() { ncclMemFree(data); }
+Allocation::~Allocation() {
+  memory::wait_for_device();
+  ncclMemFree(data);
+}
 
 std::shared_ptr<Allocation> allocation_of(const memory::Storage& storage) {
   auto* const arena = dynamic_cast<RegisteredArena*>(storage.arena().get());
