@@ -10,7 +10,7 @@ module ostraka
   use ostraka_chunks, only: ostraka_chunks_t, ostraka_row_box
   use ostraka_ddp, only: ostraka_ddp_t
   use ostraka_device, only: ostraka_copy_now, ostraka_cuda_device, ostraka_has_device, ostraka_is_device_memory, &
-    ostraka_select_cuda_device, ostraka_set_compute_stream
+    ostraka_native_compute_stream, ostraka_select_cuda_device, ostraka_set_compute_stream
   use ostraka_extras, only: ostraka_extras_t
   use ostraka_flat_buffer, only: ostraka_flat_buffer_t
   use ostraka_fsdp, only: ostraka_fill, ostraka_fsdp_context_t, ostraka_fsdp_module_t

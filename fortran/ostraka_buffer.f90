@@ -274,8 +274,8 @@ contains
   end subroutine
 
   !! Registers this rank's storage with the mesh's communicators of `axis`, whose operations on it then may go straight
-  !! between the memories of GPUs, until the mesh ends. Where there is no such thing nothing happens. Collective over the
-  !! axis.
+  !! between the memories of GPUs, until it is gone on all ranks or the mesh ends. Where there is no such thing nothing
+  !! happens. Released storage keeps its memory and its registration. Collective over the axis.
   subroutine rendezvous(self, axis, ierr)
     class(ostraka_buffer_t), intent(in) :: self
     integer(int32), intent(in) :: axis

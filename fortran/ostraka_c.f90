@@ -56,6 +56,10 @@ module ostraka_c
       import
       type(c_ptr), value :: stream
     end function
+    integer(c_int32_t) function c_native_compute_stream(stream) bind(c, name='ostraka_native_compute_stream')
+      import
+      type(c_ptr), intent(out) :: stream
+    end function
     integer(c_int32_t) function c_is_device_memory(address, is_device) bind(c, name='ostraka_is_device_memory')
       import
       type(c_ptr), value :: address

@@ -3,19 +3,25 @@
 module ostraka_device
   use, intrinsic :: iso_c_binding, only: c_intptr_t, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32, int64
-  use ostraka_c, only: c_copy_now, c_cuda_device, c_has_device, c_is_device_memory, c_select_cuda_device, &
-    c_set_compute_stream
+  use ostraka_c, only: c_copy_now, c_cuda_device, c_has_device, c_is_device_memory, &
+    c_native_compute_stream, c_select_cuda_device, c_set_compute_stream
   use ostraka_support, only: conclude
   implicit none
   private
   public :: ostraka_copy_now, ostraka_cuda_device, ostraka_has_device, ostraka_is_device_memory, &
-    ostraka_select_cuda_device, ostraka_set_compute_stream
+    ostraka_native_compute_stream, ostraka_select_cuda_device, ostraka_set_compute_stream
 
   !! Makes a stream of the caller, which outlives its use here, the compute stream of the GPU: a cudaStream_t as type(c_ptr)
   !! or as integer(c_intptr_t), which is CUDA Fortran's cuda_stream_kind and OpenACC's acc_get_cuda_stream. c_null_ptr or 0:
   !! the library's own again. What the old one has queued comes before what the new one gets. Local.
   interface ostraka_set_compute_stream
     module procedure set_stream_address, set_stream_number
+  end interface
+
+  !! The compute stream of the GPU, in the same two forms: what the caller queues on it comes behind what the library has
+  !! queued, and before what he asks for next. Local.
+  interface ostraka_native_compute_stream
+    module procedure get_stream_address, get_stream_number
   end interface
 
 contains
@@ -64,6 +70,23 @@ contains
     integer(int32), intent(out), optional :: ierr
 
     call set_stream_address(transfer(stream, c_null_ptr), ierr)
+  end subroutine
+
+  subroutine get_stream_address(stream, ierr)
+    type(c_ptr), intent(out) :: stream
+    integer(int32), intent(out), optional :: ierr
+
+    stream = c_null_ptr
+    call conclude('native_compute_stream', c_native_compute_stream(stream), ierr)
+  end subroutine
+
+  subroutine get_stream_number(stream, ierr)
+    integer(c_intptr_t), intent(out) :: stream
+    integer(int32), intent(out), optional :: ierr
+    type(c_ptr) :: address
+
+    call get_stream_address(address, ierr)
+    stream = transfer(address, stream)
   end subroutine
 
   !! Whether the GPU reads and writes at an address, and hosts need copies. Local.

@@ -405,7 +405,7 @@ contains
   end subroutine
 
   !! The largest number of modules of `unit` (from 1) that stays within the bytes of a rank and a node, those of other
-  !! units unchanged; 0: not even one.
+  !! units unchanged; 0: not even one. One of the two is needed.
   subroutine largest(self, unit, count, rank_bytes, node_bytes, ierr)
     class(ostraka_plan_t), intent(in) :: self
     integer(int32), intent(in) :: unit

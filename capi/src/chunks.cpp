@@ -17,8 +17,14 @@ void make_chunks(const std::vector<buffer::NamedState>& states, ostraka_chunks_t
 Chunk find(ostraka_chunks_t chunks, const char* name) {
   const auto object = get(chunks);
   const auto found = object->chunks.find(text(name, "name"));
-  expect(found != object->chunks.end(), Status::INVALID_ARGUMENT, "no tensor has the name '", name, "'");
-  return found->second;
+  if (found != object->chunks.end())
+    return found->second;
+  constexpr int most = 8;
+  std::string known;
+  int named = 0;
+  for (auto other = object->chunks.begin(); other != object->chunks.end() && named <= most; ++other, ++named)
+    known += (named == 0 ? "" : ", ") + (named == most ? "..." : "'" + other->first + "'");
+  fail(Status::INVALID_ARGUMENT, "no tensor has the name '", name, "'; there are: ", known.empty() ? "none" : known);
 }
 
 void from_range(const layout::Range& range, int64_t* offset, int64_t* count) {
@@ -50,9 +56,8 @@ ostraka_status_t ostraka_chunks_num_names(ostraka_chunks_t chunks, int32_t* num_
 ostraka_status_t ostraka_chunks_name(ostraka_chunks_t chunks, int32_t index, const char** name) {
   return wall(__func__, [&] {
     const auto object = get(chunks);
-    expect(index >= 0 && index < static_cast<int32_t>(object->chunks.size()), Status::INVALID_ARGUMENT,
-           "expected a name from 0 to ", static_cast<int64_t>(object->chunks.size()) - 1, ", found ", index);
-    output(name, "name") = std::next(object->chunks.begin(), index)->first.c_str();
+    const std::size_t place = index_of("a name", index, std::ssize(object->chunks));
+    output(name, "name") = std::next(object->chunks.begin(), static_cast<std::ptrdiff_t>(place))->first.c_str();
   });
 }
 

@@ -30,6 +30,13 @@ ostraka_status_t ostraka_set_compute_stream(void* stream) {
   return wall(__func__, [&] { runtime::set_compute_stream(stream); });
 }
 
+ostraka_status_t ostraka_native_compute_stream(void** stream) {
+  return wall(__func__, [&] {
+    void*& result = output(stream, "stream");
+    result = runtime::native_compute_stream();
+  });
+}
+
 ostraka_status_t ostraka_is_device_memory(const void* address, int32_t* is_device) {
   return wall(__func__, [&] { output(is_device, "is_device") = runtime::is_device_memory(address) ? 1 : 0; });
 }

@@ -95,9 +95,7 @@ ostraka_status_t ostraka_extras_num_values(ostraka_extras_t extras, int32_t* num
 ostraka_status_t ostraka_extras_name(ostraka_extras_t extras, int32_t index, const char** name) {
   return wall(__func__, [&] {
     const auto& values = get(extras)->values.values();
-    expect(index >= 0 && index < static_cast<int32_t>(values.size()), Status::INVALID_ARGUMENT,
-           "expected a value from 0 to ", static_cast<int64_t>(values.size()) - 1, ", found ", index);
-    output(name, "name") = values[index].name.c_str();
+    output(name, "name") = values[index_of("a value", index, std::ssize(values))].name.c_str();
   });
 }
 

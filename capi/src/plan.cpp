@@ -90,16 +90,12 @@ plan::Request& request_of(ostraka_plan_t handle) {
 }
 
 plan::Unit& unit_of(ostraka_plan_t handle, std::int32_t unit) {
-  const std::int64_t units = std::ssize(get(handle)->request.units);
-  expect(unit >= 0 && unit < units, Status::INVALID_ARGUMENT, "expected a unit from 0 to ", units - 1, ", found ",
-         unit);
-  return request_of(handle).units[static_cast<std::size_t>(unit)];
+  const std::size_t index = index_of("a unit", unit, std::ssize(get(handle)->request.units));
+  return request_of(handle).units[index];
 }
 
 std::size_t axis_of(const plan::Request& request, std::int32_t axis) {
-  const std::int64_t axes = std::ssize(request.mesh);
-  expect(axis >= 0 && axis < axes, Status::INVALID_ARGUMENT, "expected an axis from 0 to ", axes - 1, ", found ", axis);
-  return static_cast<std::size_t>(axis);
+  return index_of("an axis", axis, std::ssize(request.mesh));
 }
 
 const plan::Report& report_of(const PlanObject& plan) {

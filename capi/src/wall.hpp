@@ -5,6 +5,8 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/status.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <string>
@@ -45,6 +47,15 @@ T& output(T* address, const char* argument) {
 inline std::string text(const char* argument, const char* what) {
   expect(argument != nullptr, Status::INVALID_ARGUMENT, "'", what, "' is null");
   return argument;
+}
+
+/// A number from 0 to count - 1; the error says it as C counts and as Fortran does, since it reaches callers of both.
+inline std::size_t index_of(const char* what, std::int64_t index, std::int64_t count) {
+  expect(count > 0, Status::INVALID_ARGUMENT, "expected ", what, ", and there is none so far; found ", index,
+         " (in Fortran ", index + 1, ")");
+  expect(index >= 0 && index < count, Status::INVALID_ARGUMENT, "expected ", what, " from 0 to ", count - 1, ", found ",
+         index, " (in Fortran from 1 to ", count, ", found ", index + 1, ")");
+  return static_cast<std::size_t>(index);
 }
 
 } // namespace ostraka::capi

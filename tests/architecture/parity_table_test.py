@@ -5,8 +5,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from operations import c_functions, cpp_operations, fortran_operations
 from parity_table import Explanations, table
+
+from operations import c_functions, cpp_operations, fortran_operations
 
 CPP = """
 /// OSTRAKA_API void in_a_comment();

@@ -94,7 +94,8 @@ static void extras_values(ostraka_mesh_t mesh) {
   CHECK_FAILS(ostraka_extras_array(extras, "t", OSTRAKA_U8, &data, &n), OSTRAKA_TYPE_MISMATCH, "found text");
   CHECK_FAILS(ostraka_extras_array(extras, "f", OSTRAKA_F32, &data, &n), OSTRAKA_TYPE_MISMATCH, "expected f32");
   CHECK_FAILS(ostraka_extras_f64(extras, "f", NULL), OSTRAKA_INVALID_ARGUMENT, "'value' is null");
-  CHECK_FAILS(ostraka_extras_name(extras, 2, &text), OSTRAKA_INVALID_ARGUMENT, "from 0 to 1, found 2");
+  CHECK_FAILS(ostraka_extras_name(extras, 2, &text), OSTRAKA_INVALID_ARGUMENT,
+              "from 0 to 1, found 2 (in Fortran from 1 to 2, found 3)");
   CHECK_FAILS(ostraka_extras_has(extras, "f", NULL), OSTRAKA_INVALID_ARGUMENT, "'has' is null");
   CHECK_OK(ostraka_buffer_empty(mesh, &shard, 1, &shape, OSTRAKA_F64, &buffer));
   CHECK_FAILS(ostraka_extras_add_buffer(extras, buffer, 2, names), OSTRAKA_SHAPE_MISMATCH, "1 tensors, found 2");
@@ -198,7 +199,10 @@ static void states(ostraka_mesh_t mesh) {
   CHECK_OK(ostraka_fsdp_context_create(mesh, NULL, &empty));
   CHECK_FAILS(ostraka_save(path, empty, NULL, NULL, NULL), OSTRAKA_INVALID_STATE, "finalize");
   CHECK_FAILS(ostraka_save(path, net.context, other.adamw, NULL, NULL), OSTRAKA_INVALID_ARGUMENT,
-              "two tensors have this name");
+              "two tensors have this name; an optimizer has to be that of the weights");
+  CHECK_FAILS(ostraka_save("", net.context, NULL, NULL, NULL), OSTRAKA_INVALID_ARGUMENT,
+              "the path of a file, found ''");
+  CHECK_FAILS(ostraka_save("/tmp/", net.context, NULL, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "found '/tmp/'");
   CHECK_OK(ostraka_save(path, net.context, NULL, NULL, NULL));
   CHECK_FAILS(ostraka_load(path, model.context, NULL, NULL, NULL), OSTRAKA_INVALID_ARGUMENT,
               "not in the file: 'main_weight/model.w'");

@@ -69,7 +69,8 @@ static void of_a_context(int32_t recipe, int holders) {
     CHECK_OK(ostraka_chunks_rows(chunks, "enc.w", &row, &rows));
     CHECK(rows == count[0] / 3 && (rows == 0 || row == offset[0] / 3));
   }
-  CHECK_FAILS(ostraka_chunks_range(chunks, "enc.x", offset, count), OSTRAKA_INVALID_ARGUMENT, "the name 'enc.x'");
+  CHECK_FAILS(ostraka_chunks_range(chunks, "enc.x", offset, count), OSTRAKA_INVALID_ARGUMENT,
+              "the name 'enc.x'; there are: 'dec.w', 'enc.b");
   CHECK_FAILS(ostraka_chunks_range(chunks, NULL, offset, count), OSTRAKA_INVALID_ARGUMENT, "'name' is null");
   CHECK_FAILS(ostraka_chunks_written(chunks, "enc.w", NULL, count), OSTRAKA_INVALID_ARGUMENT, "'offset' is null");
   CHECK_OK(ostraka_chunks_boxes(chunks, "enc.w", 0, NULL, NULL, &boxes));
@@ -121,7 +122,8 @@ static void errors(ostraka_mesh_t mesh) {
   CHECK_FAILS(ostraka_chunks_create(NULL, &chunks), OSTRAKA_INVALID_HANDLE, "context handle is null");
   CHECK_FAILS(ostraka_chunks_create_ddp(NULL, &chunks), OSTRAKA_INVALID_HANDLE, "ddp handle is null");
   CHECK_OK(ostraka_chunks_create(context, &chunks));
-  CHECK_FAILS(ostraka_chunks_name(chunks, 0, &name), OSTRAKA_INVALID_ARGUMENT, "found 0");
+  CHECK_FAILS(ostraka_chunks_name(chunks, 0, &name), OSTRAKA_INVALID_ARGUMENT,
+              "a name, and there is none so far; found 0 (in Fortran 1)");
   copy = chunks;
   CHECK_OK(ostraka_chunks_destroy(&chunks));
   CHECK_FAILS(ostraka_chunks_num_names(copy, &count), OSTRAKA_INVALID_HANDLE, "chunks handle was destroyed");

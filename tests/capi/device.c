@@ -30,6 +30,7 @@ static void wrong_devices(void) {
   CHECK_FAILS(ostraka_has_device(2, &number), OSTRAKA_INVALID_ARGUMENT, "found 2");
   CHECK_FAILS(ostraka_has_device(0, NULL), OSTRAKA_INVALID_ARGUMENT, "'has' is null");
   CHECK_FAILS(ostraka_cuda_device(NULL), OSTRAKA_INVALID_ARGUMENT, "'index' is null");
+  CHECK_FAILS(ostraka_native_compute_stream(NULL), OSTRAKA_INVALID_ARGUMENT, "'stream' is null");
   CHECK_FAILS(ostraka_is_device_memory(&number, NULL), OSTRAKA_INVALID_ARGUMENT, "'is_device' is null");
   CHECK_FAILS(ostraka_mesh_device(NULL, &number), OSTRAKA_INVALID_HANDLE, "mesh");
   CHECK_FAILS(ostraka_copy_now(5, &number, &number, 4), OSTRAKA_INVALID_ARGUMENT, "found 5");
@@ -156,12 +157,22 @@ static void own_stream(void) {
   int64_t count = 0, begin = 0;
   int64_t values[COUNT];
   cudaStream_t stream = NULL;
+  void *library = NULL, *found = NULL;
   CHECK_INT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  CHECK_OK(ostraka_native_compute_stream(&library));
+  CHECK(library != NULL && library != (void*)stream);
   CHECK_OK(ostraka_set_compute_stream(stream));
+  CHECK_OK(ostraka_native_compute_stream(&found));
+  CHECK(found == (void*)stream);
   CHECK_OK(ostraka_buffer_empty(mesh, &partial, 1, &shape, OSTRAKA_I64, &own));
   CHECK_OK(ostraka_buffer_tensor_range(own, 0, &address, &count, &begin));
   for (int repeat = 1; repeat <= 20; ++repeat) {
-    cudaMemsetAsync(address, repeat, COUNT * sizeof(int64_t), stream);
+    if (repeat == 11) { /* goes on with the library's own */
+      CHECK_OK(ostraka_set_compute_stream(NULL));
+      CHECK_OK(ostraka_native_compute_stream(&found));
+      CHECK(found != NULL && found != (void*)stream);
+    }
+    cudaMemsetAsync(address, repeat, COUNT * sizeof(int64_t), (cudaStream_t)found);
     CHECK_OK(ostraka_buffer_allreduce(own, 0, NULL, &sum));
     CHECK_OK(ostraka_buffer_tensor_range(sum, 0, &result, &count, &begin));
     CHECK_OK(ostraka_copy_now(OSTRAKA_DEVICE_CUDA, result, values, sizeof values));
@@ -171,7 +182,6 @@ static void own_stream(void) {
       CHECK_INT(values[k], expected * check_ranks);
     CHECK_OK(ostraka_buffer_destroy(&sum));
   }
-  CHECK_OK(ostraka_set_compute_stream(NULL));
   CHECK_OK(ostraka_buffer_allreduce(own, 0, NULL, &sum));
   CHECK_OK(ostraka_buffer_destroy(&sum));
   CHECK_OK(ostraka_buffer_destroy(&own));
@@ -277,12 +287,15 @@ static void choice(void) {}
 static void gpus(void) {
   int32_t number = -1;
   int64_t value = 0;
+  void* stream = NULL;
   ostraka_mesh_t mesh = NULL;
   CHECK_OK(ostraka_has_device(OSTRAKA_DEVICE_CUDA, &number));
   CHECK_INT(number, 0);
   CHECK_FAILS(ostraka_cuda_device(&number), OSTRAKA_NOT_SUPPORTED, "preset cuda");
   CHECK_FAILS(ostraka_select_cuda_device(0), OSTRAKA_NOT_SUPPORTED, "preset cuda");
   CHECK_FAILS(ostraka_set_compute_stream(NULL), OSTRAKA_NOT_SUPPORTED, "preset cuda");
+  CHECK_FAILS(ostraka_native_compute_stream(&stream), OSTRAKA_NOT_SUPPORTED, "preset cuda");
+  CHECK(stream == NULL);
   CHECK_FAILS(ostraka_copy_now(OSTRAKA_DEVICE_CUDA, &value, &value, 8), OSTRAKA_NOT_SUPPORTED, "preset cuda");
   CHECK_FAILS(ostraka_mesh_create_on(MPI_COMM_WORLD, 1, NULL, NULL, OSTRAKA_DEVICE_CUDA, &mesh), OSTRAKA_NOT_SUPPORTED,
               "preset cuda");

@@ -171,6 +171,7 @@ static void choices(void) {
   CHECK_FAILS(ostraka_plan_cheapest(1, NULL, -1, -1, &index), OSTRAKA_INVALID_ARGUMENT, "'plans' is null");
   CHECK_FAILS(ostraka_plan_cheapest(1, &plan, -1, -1, &index), OSTRAKA_INVALID_STATE, "ostraka_plan_compute first");
   CHECK_FAILS(ostraka_plan_largest(plans[1], 1, -1, -1, &count), OSTRAKA_INVALID_ARGUMENT, "unit");
+  CHECK_FAILS(ostraka_plan_largest(plans[1], 0, -1, -1, &count), OSTRAKA_INVALID_ARGUMENT, "found no limit");
   CHECK_FAILS(ostraka_plan_compare(plan, 1, NULL, plans), OSTRAKA_INVALID_ARGUMENT, "'recipes' is null");
   CHECK_FAILS(ostraka_plan_compare(plan, 3, recipes, NULL), OSTRAKA_INVALID_ARGUMENT, "'plans' is null");
   for (int i = 0; i < 3; ++i)
@@ -264,7 +265,7 @@ static void refused(void) {
   CHECK_FAILS(ostraka_plan_add_unit(plan, NULL, 1, -1, &unit), OSTRAKA_INVALID_ARGUMENT, "'name' is null");
   CHECK_FAILS(ostraka_plan_add_unit(plan, "u", 1, -1, NULL), OSTRAKA_INVALID_ARGUMENT, "'unit' is null");
   CHECK_FAILS(ostraka_plan_add_parameter(plan, 1, "w", shape, OSTRAKA_F64, 1), OSTRAKA_INVALID_ARGUMENT,
-              "a unit from 0 to 0, found 1");
+              "a unit from 0 to 0, found 1 (in Fortran from 1 to 1, found 2)");
   CHECK_FAILS(ostraka_plan_add_parameter(plan, 0, NULL, shape, OSTRAKA_F64, 1), OSTRAKA_INVALID_ARGUMENT,
               "'name' is null");
   CHECK_FAILS(ostraka_plan_add_parameter(plan, 0, "w", shape, 99, 1), OSTRAKA_INVALID_ARGUMENT, "99");

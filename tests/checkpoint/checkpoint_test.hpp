@@ -2,7 +2,7 @@
 // Tensors of known bits on meshes of any of the ranks, folders that all ranks know, and files read with plain HDF5.
 #pragma once
 
-#include "support/elements.hpp"
+#include "support/any_memory.hpp"
 #include "support/expect_error.hpp"
 #include "support/world.hpp"
 #include <ostraka/checkpoint/checkpoint.hpp>
@@ -115,9 +115,11 @@ inline std::vector<std::string> make_names(std::size_t count, const std::string&
 inline void fill(const DBuffer& buffer, int salt) {
   for (int i = 0; i < buffer.layout()->num_tensors(); ++i) {
     const auto own = buffer.tensor_range(i);
+    std::vector<double> values;
     for (std::int64_t k = 0; k < own.count; ++k)
-      set_element(own.data, k, buffer.dtype(),
-                  buffer.dtype() == DType::u8 ? k % 251 : value_of(i, own.offset + k, salt));
+      values.push_back(buffer.dtype() == DType::u8 ? static_cast<double>(k % 251) : value_of(i, own.offset + k, salt));
+    const std::vector<std::byte> bytes = encode(values, buffer.dtype());
+    write_at(own.data, bytes.data(), static_cast<std::int64_t>(bytes.size()));
   }
 }
 
@@ -126,15 +128,17 @@ inline void expect_filled(const DBuffer& buffer, int salt, const std::string& wh
   std::vector<char> is_payload(static_cast<std::size_t>(buffer.numel()), 0);
   for (int i = 0; i < buffer.layout()->num_tensors(); ++i) {
     const auto own = buffer.tensor_range(i);
+    const std::vector<double> found = elements_at(own.data, own.count, buffer.dtype());
     for (std::int64_t k = 0; k < own.count; ++k) {
       is_payload[buffer.layout()->tensor_range(i).begin + own.offset + k - buffer.range().begin] = 1;
-      ASSERT_EQ(element(own.data, k, buffer.dtype()), value_of(i, own.offset + k, salt))
+      ASSERT_EQ(found[static_cast<std::size_t>(k)], value_of(i, own.offset + k, salt))
           << what << ": tensor " << i << ", element " << own.offset + k;
     }
   }
-  for (std::int64_t k = 0; k < buffer.numel(); ++k)
+  const std::vector<double> all = elements_at(buffer.data(), buffer.numel(), buffer.dtype());
+  for (std::size_t k = 0; k < all.size(); ++k)
     if (!is_payload[k]) {
-      ASSERT_EQ(element(buffer.data(), k, buffer.dtype()), 0) << what << ": padding " << k;
+      ASSERT_EQ(all[k], 0) << what << ": padding " << k;
     }
 }
 
@@ -158,8 +162,10 @@ inline void expect_state(const NamedState& state, int salt, const std::string& w
 }
 
 inline void clear(const NamedState& state) {
-  for (const DBuffer& buffer : {state.main_weight, state.state.at("exp_avg"), state.state.at("exp_avg_sq")})
-    std::memset(buffer.data(), 0, static_cast<std::size_t>(buffer.bytes()));
+  for (const DBuffer& buffer : {state.main_weight, state.state.at("exp_avg"), state.state.at("exp_avg_sq")}) {
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(buffer.bytes()));
+    write_at(buffer.data(), zeros.data(), buffer.bytes());
+  }
 }
 
 inline Content content_of(NamedState state) {

@@ -92,8 +92,7 @@ public:
   std::map<std::string, std::vector<std::byte>> bits() {
     std::map<std::string, std::vector<std::byte>> result;
     const auto add = [&](const std::string& name, const void* data, std::int64_t bytes) {
-      const auto* begin = static_cast<const std::byte*>(data);
-      result[name].assign(begin, begin + bytes);
+      result[name] = bytes_at(data, bytes);
     };
     for (const NamedState& state : content().states) {
       const auto add_all = [&](const std::string& group, const DBuffer& buffer) {
@@ -135,14 +134,18 @@ private:
   }
 
   void write_gradient(FsdpModule& module, const fsdp::ParameterSpec& spec, int number) {
-    const void* weight = module.parameter(spec.name, compute_);
+    const std::int64_t count = layout::numel(spec.shape);
     const auto gradient = module.gradient(spec.name, compute_);
-    for (std::int64_t k = 0; k < layout::numel(spec.shape); ++k) {
-      const double before = gradient.beta == 0 ? 0 : element(gradient.data, k, compute_);
-      set_element(gradient.data, k, compute_,
-                  before + std::sin(0.3 * static_cast<double>(k + 1) * (number + 1)) + 0.01 * rank +
-                      0.1 * element(weight, k, compute_));
+    std::vector<double> values = elements_at(module.parameter(spec.name, compute_), count, compute_);
+    for (std::size_t k = 0; k < values.size(); ++k)
+      values[k] = std::sin(0.3 * static_cast<double>(k + 1) * (number + 1)) + 0.01 * rank + 0.1 * values[k];
+    if (gradient.beta != 0) {
+      const std::vector<double> before = elements_at(gradient.data, count, compute_);
+      for (std::size_t k = 0; k < values.size(); ++k)
+        values[k] += before[k];
     }
+    const std::vector<std::byte> bytes = encode(values, compute_);
+    write_at(gradient.data, bytes.data(), static_cast<std::int64_t>(bytes.size()));
   }
 
   DType compute_;

@@ -13,7 +13,8 @@ ROOT = Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(ROOT / "tests/architecture"))
 sys.path.insert(0, str(ROOT / "tests/docs"))
 from extract import programs  # noqa: E402
-from operations import c_functions, fortran_operations  # noqa: E402
+
+from operations import CPP_ROOMS, c_functions, fortran_operations  # noqa: E402
 
 GUIDE = {path.stem: path.read_text() for path in (ROOT / "docs/guide").glob("*.md")}
 HEADERS = "".join(path.read_text() for path in (ROOT / "capi/include/ostraka").glob("*.h"))
@@ -53,9 +54,15 @@ class Guide(unittest.TestCase):
 
     def test_pages_are_in_the_contents(self):
         contents = re.findall(r"\\subpage (\w+)", (ROOT / "docs/README.md").read_text())
-        self.assertEqual(set(contents), set(GUIDE) | {"parity"})
+        self.assertEqual(set(contents), set(GUIDE) | {"parity", "build_and_use"})  # scripts/docs makes these two
         for name, text in GUIDE.items():
             self.assertRegex(text, rf"^# .* {{#{name}}}\n")
+
+    def test_site_has_every_room_that_callers_use(self):
+        inputs = re.search(r"^INPUT = (.*)", (ROOT / "docs/site/Doxyfile").read_text(), re.M)[1].split()
+        self.assertLessEqual({f"src/ostraka/{room}" for room in CPP_ROOMS} | {"capi/include/ostraka", "docs/guide"}, set(inputs))
+        for name in inputs:
+            self.assertTrue((ROOT / name).exists(), name)
 
     def test_programs_in_three_languages(self):
         self.assertEqual({language for _, _, language, _ in programs(GUIDE["first_program"])}, {"fortran", "c", "cpp"})

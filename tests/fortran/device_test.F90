@@ -2,7 +2,7 @@
 !! GPUs from Fortran: which one, meshes of them, addresses, the caller's own stream. On the double of CUDA; elsewhere what
 !! builds without CUDA refuse.
 program device_test
-  use, intrinsic :: iso_c_binding, only: c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_associated, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32, int64, real64
   use checks
   use ostraka
@@ -168,12 +168,19 @@ contains
     number = transfer(stream, number)
     call ostraka_set_compute_stream(0_c_intptr_t)
     call ostraka_set_compute_stream(number)
+    call ostraka_native_compute_stream(address)
+    call expect(c_associated(address, stream), __LINE__)
+    number = 0
+    call ostraka_native_compute_stream(number)
+    call expect(c_associated(transfer(number, c_null_ptr), stream), __LINE__)
     call own%allreduce(1, total)
     call total%tensor_range(1, address, count)
     call expect(count == 12, __LINE__)
     call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, address, c_loc(found), 96_int64)
     call expect(all(found == num_ranks * values), __LINE__)
     call ostraka_set_compute_stream(c_null_ptr)
+    call ostraka_native_compute_stream(address)
+    call expect(c_associated(address) .and. .not. c_associated(address, stream), __LINE__)
     call own%destroy()
     call total%destroy()
     call mesh%destroy()
@@ -239,6 +246,8 @@ contains
   subroutine check_refusals()
     type(ostraka_mesh_t) :: mesh
     integer(int64), target :: value
+    type(c_ptr) :: stream
+    integer(c_intptr_t) :: number
     integer(int32) :: index, ierr
     logical :: yes
 
@@ -252,6 +261,11 @@ contains
     call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
     call ostraka_set_compute_stream(0_c_intptr_t, ierr)
     call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
+    call ostraka_native_compute_stream(stream, ierr)
+    call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
+    call ostraka_native_compute_stream(number, ierr)
+    call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')
+    call expect(.not. c_associated(stream) .and. number == 0, __LINE__)
     value = 1
     call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(value), c_loc(value), 8_int64, ierr)
     call expect_status(ierr, OSTRAKA_NOT_SUPPORTED, __LINE__, 'preset cuda')

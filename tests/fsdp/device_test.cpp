@@ -106,11 +106,13 @@ struct Mixed {
   template <class T>
   void write(const char* name, DType dtype) {
     const auto gradient = module.gradient(name, dtype);
-    const auto* weight = static_cast<const T*>(module.parameter(name, dtype));
-    on_stream(Device::cuda, [=, data = static_cast<T*>(gradient.data)] {
-      for (int i = 0; i < 48; ++i)
-        contribute(&data[i], gradient.beta, weight[i] + static_cast<T>(rank));
-    });
+    on_stream(
+        Device::cuda,
+        [=](auto out, auto weight) {
+          for (std::size_t i = 0; i < out.size(); ++i)
+            contribute(&out[i], gradient.beta, weight[i] + static_cast<T>(rank));
+        },
+        span_of(static_cast<T*>(gradient.data), 48), span_of(static_cast<const T*>(module.parameter(name, dtype)), 48));
   }
 
   void step() {

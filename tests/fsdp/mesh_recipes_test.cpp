@@ -165,10 +165,13 @@ TEST(MeshRecipes, MicroBatchesAddUpBeforeTheOuterReduction) {
         module.pre_backward();
         const FsdpModule::Gradient gradient = module.gradient("w", DType::f64);
         const double contribution = std::pow(10, k) * (rank + 1);
-        on_stream(mesh->device(), [=] {
-          for (int i = 0; i < 15; ++i)
-            contribute(&static_cast<double*>(gradient.data)[i], gradient.beta, contribution);
-        });
+        on_stream(
+            mesh->device(),
+            [=](auto elements) {
+              for (double& element : elements)
+                contribute(&element, gradient.beta, contribution);
+            },
+            span_of(static_cast<double*>(gradient.data), 15));
         module.post_backward();
         context->finish_backward();
         expected += std::pow(10, k) * (ranks + 1) / 2.0;

@@ -209,8 +209,9 @@ public:
         return false;
       modules_[m]->pre_forward();
       x.push_back(shared({}));
-      compute([layer = options_.net.modules[m], bends = v < last, weight = read(m, "weight"), bias = read(m, "bias"),
-               in = x[v], out = x[v + 1]] { *out = dense_forward(layer, bends, weight, bias, *in); });
+      compute([layer = options_.net.modules[m], bends = v < last, in = x[v], out = x[v + 1]](
+                  auto weight, auto bias) { *out = dense_forward(layer, bends, weight.data(), bias.data(), *in); },
+              read(m, "weight"), read(m, "bias"));
       if (stops())
         return false;
       modules_[m]->post_forward();
@@ -230,12 +231,14 @@ public:
         return false;
       compute([bends = v < last, out = x[v + 1], d] { dense_unbend(bends, *out, *d); });
       const FsdpModule::Gradient weight = modules_[m]->gradient("weight", compute_);
-      compute([=, in = x[v]] { dense_weight_gradient(layer, *in, *d, weight.beta, static_cast<T*>(weight.data)); });
+      compute([=, in = x[v], beta = weight.beta](auto out) { dense_weight_gradient(layer, *in, *d, beta, out.data()); },
+              span_of(static_cast<T*>(weight.data), layer.in * layer.out));
       if (stops())
         return false;
       const FsdpModule::Gradient bias = modules_[m]->gradient("bias", compute_);
-      compute([=] { dense_bias_gradient(layer, *d, bias.beta, static_cast<T*>(bias.data)); });
-      compute([=, weights = read(m, "weight")] { *d = dense_input_gradient(layer, weights, *d); });
+      compute([=, beta = bias.beta](auto out) { dense_bias_gradient(layer, *d, beta, out.data()); },
+              span_of(static_cast<T*>(bias.data), layer.out));
+      compute([=](auto weights) { *d = dense_input_gradient(layer, weights.data(), *d); }, read(m, "weight"));
       modules_[m]->post_backward();
     }
     return !stops();
@@ -294,12 +297,15 @@ private:
   using Rows = std::shared_ptr<std::vector<T>>;
   static Rows shared(std::vector<T> values) { return std::make_shared<std::vector<T>>(std::move(values)); }
   /// Arithmetic of the network, in the order of the compute stream.
-  template <class Body>
-  void compute(Body&& body) const {
-    on_stream(context_->mesh()->device(), std::forward<Body>(body));
+  template <class Body, class... Memory>
+  void compute(Body&& body, Memory... memory) const {
+    on_stream(context_->mesh()->device(), std::forward<Body>(body), memory...);
   }
 
-  const T* read(int m, const char* name) const { return static_cast<const T*>(modules_[m]->parameter(name, compute_)); }
+  std::span<const T> read(int m, const char* name) const {
+    return span_of(static_cast<const T*>(modules_[m]->parameter(name, compute_)),
+                   layout::numel(modules_[m]->spec(name).shape));
+  }
 
   /// What a row's squared error is multiplied with on its rank, so that both reductions give the whole batch's mean.
   double local_factor() const {

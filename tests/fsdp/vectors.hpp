@@ -25,11 +25,13 @@ inline FsdpModule& with_vectors(FsdpModule& module, const std::vector<std::pair<
 /// Contributes `value` to every element; returns beta.
 inline double write(FsdpModule& module, const std::string& name, double value) {
   const FsdpModule::Gradient gradient = module.gradient(name, DType::f64);
-  on_stream(is_on_device() ? runtime::Device::cuda : runtime::Device::host,
-            [=, size = size_of_parameter(module, name)] {
-              for (std::int64_t i = 0; i < size; ++i)
-                contribute(static_cast<double*>(gradient.data) + i, gradient.beta, value);
-            });
+  on_stream(
+      is_on_device() ? runtime::Device::cuda : runtime::Device::host,
+      [=](auto elements) {
+        for (double& element : elements)
+          contribute(&element, gradient.beta, value);
+      },
+      span_of(static_cast<double*>(gradient.data), size_of_parameter(module, name)));
   return gradient.beta;
 }
 

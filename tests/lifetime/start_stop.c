@@ -37,9 +37,12 @@ static ostraka_status_t create(void) {
   return ostraka_sgd_create(context, NULL, &optimizer);
 }
 
+/* Everything collective of a buffer says the same. */
 static ostraka_status_t gather(void) {
   ostraka_buffer_t whole = NULL;
-  TRY(ostraka_buffer_allgather(buffer, 0, NULL, &whole));
+  const ostraka_status_t met = ostraka_buffer_rendezvous(buffer, 0);
+  const ostraka_status_t gathered = ostraka_buffer_allgather(buffer, 0, NULL, &whole);
+  TRY(met == gathered ? met : OSTRAKA_INTERNAL);
   return ostraka_buffer_destroy(&whole);
 }
 

@@ -94,6 +94,7 @@ TEST(Compare, TheLargestModelThatFits) {
   }
   EXPECT_FALSE(largest(request, 0, {.rank_bytes = 100, .node_bytes = {}}));
   expect_error(Status::INVALID_ARGUMENT, {"unit", "1"}, [&] { largest(request, 1, {}); });
+  expect_error(Status::INVALID_ARGUMENT, {"no limit"}, [&] { largest(request, 0, {}); });
 }
 
 TEST(Compare, LayoutsOfPolicies) {
@@ -130,6 +131,7 @@ TEST(Request, ErrorsNameWhatIsWrong) {
        }},
       {{"unit 0", "forward_s", "-1"}, [](Request& r) { r.units[0].forward_s = -1; }},
       {{"unit 0", "gradient_divisor", "0"}, [](Request& r) { r.units[0].gradient_divisor = 0; }},
+      {{"unit 0", "first unit has no parent", "found 8"}, [](Request& r) { r.units[0].parent = 8; }},
       {{"unit 1", "parent", "found 1"}, [](Request& r) { r.units[1].parent = 1; }},
       {{"unit 1", "several modules"}, [](Request& r) { r.units[0].count = 2, r.units[1].parent = 0; }},
       {{"mesh", "axis"}, [](Request& r) { r.mesh.clear(); }},

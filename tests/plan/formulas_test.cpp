@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dry runs against formulas that everybody knows (spec 3.2, 3.9), and against time lines by hand.
 #include "networks.hpp"
+#include <ostraka/fsdp/module_tree.hpp>
+#include <ostraka/fsdp/reservation.hpp>
 #include <ostraka/plan/dry_run.hpp>
 
 #include <gtest/gtest.h>
@@ -192,6 +194,34 @@ TEST(Formulas, TheRingOfGradientSlots) {
   request.config.gradient_slot_bytes = std::int64_t{2 * 2 * 4} << 20;
   EXPECT_EQ(dry_run(request).gradient_slots, 2);
   EXPECT_EQ(dry_run(request).bytes.slots_peak, std::int64_t{2 * 4} << 20);
+}
+
+// Three modules inside each other keep their slots at once, and two behind each other do not; a ring of one slot then
+// has three. ZeRO-2 gathers nothing ahead, so slots are all that comes and goes.
+TEST(Formulas, SlotsOfModulesInsideModules) {
+  constexpr std::int64_t slot = std::int64_t{4} << 20;
+  Request request = mixed(1, std::int64_t{1} << 20, {{"data", 4}}, Recipe::zero_2);
+  request.config.gradient_slots = 1;
+  request.config.compute_dtype = DType::bf16;
+  request.units.resize(5, request.units.front());
+  fsdp::ModuleTree tree;
+  std::vector<fsdp::ModuleNeeds> needs(5);
+  const std::optional<int> parents[] = {std::nullopt, 0, 1, 1, std::nullopt};
+  for (std::size_t u = 0; u < 5; ++u) {
+    request.units[u].name = "u" + std::to_string(u);
+    request.units[u].parent = parents[u];
+    tree.add(request.units[u].name, parents[u]);
+    needs[u].slots = 1;
+    needs[u].slot_bytes = slot;
+  }
+  const fsdp::SlotNeeds found = fsdp::slot_needs(tree.backward(), needs);
+  EXPECT_EQ(found.bytes, slot);
+  EXPECT_EQ(found.needed, 5);
+  EXPECT_EQ(found.at_once, 3);
+  const Report report = dry_run(request);
+  EXPECT_EQ(report.gradient_slots, 1);
+  EXPECT_EQ(report.bytes.slots_peak, 3 * slot);
+  EXPECT_EQ(report.bytes.transient_peak, 3 * slot);
 }
 
 // --- time lines

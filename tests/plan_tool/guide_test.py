@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of the guide's page dry_run, and its description of the JSON."""
-import json
 import pathlib
 import re
 import shlex

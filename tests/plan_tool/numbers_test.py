@@ -5,6 +5,7 @@ import time
 import unittest
 
 import oracle
+
 from support import MODELS, RECIPES, ToolTest, outcomes
 
 NAMES = sorted(path.stem for path in MODELS.glob("*.json"))

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table and picture of ostraka-plan beside its JSON, and the bar on a terminal."""
-import os
-import pty
 import re
-import signal
-import subprocess
-import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 
 from support import MODELS, TOOL, UNITS, ToolTest, bytes_text, digits, outcomes, seconds_text
+from terminal import shown_on_terminal
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = {"weights": ("model_weights",), "main": ("main_weights",), "gradients": ("main_gradients", "addends"),
@@ -163,32 +159,11 @@ class Picture(ToolTest):
         self.assertLess(page.stat().st_size, 2 << 20)
 
 
-def read_available(descriptor):
-    try:
-        return os.read(descriptor, 1 << 16)
-    except BlockingIOError:
-        return b""
-
-
 class Terminal(ToolTest):
     def test_progress(self):
-        terminal, other_end = pty.openpty()
-        process = subprocess.Popen([TOOL, MODELS / "deepseek-v3.json", "--mesh", "node=*,gpu=8", "--ranks", "8..8192", "--storage", "bf16"],
-                                   stdout=subprocess.DEVNULL, stderr=other_end)
-        os.set_blocking(terminal, False)
-        shown = b""
-        # The bar shows itself after half a second, which the work may not take: stopped until it does, it will.
-        while process.poll() is None:
-            if not shown:
-                process.send_signal(signal.SIGSTOP)
-                time.sleep(0.6)
-                process.send_signal(signal.SIGCONT)
-            time.sleep(0.01)
-            shown += read_available(terminal)
-        shown += read_available(terminal)
-        os.close(other_end)
-        os.close(terminal)
-        self.assertEqual(process.returncode, 0)
+        status, shown = shown_on_terminal([TOOL, MODELS / "deepseek-v3.json", "--mesh", "node=*,gpu=8", "--ranks", "8..8192",
+                                           "--storage", "bf16"])
+        self.assertEqual(status, 0)
         self.assertRegex(shown, rb"\rplan \[#* *\] +\d+ %  \d+ of 77 plans")
         self.assertTrue(shown.endswith(b"\r\033[K"), shown[-100:])
 

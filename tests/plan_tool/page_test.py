@@ -4,6 +4,7 @@ import sys
 import unittest
 
 from browser import Browser, find
+
 from support import MODELS, ToolTest, bytes_text, outcomes, seconds_text
 
 PROGRAM = find()

@@ -5,10 +5,12 @@ import math
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
 TOOL = os.environ["OSTRAKA_PLAN_TOOL"]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))  # of all tools
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "data/models"
 RECIPES = ["no_shard", "zero_1", "zero_2", "zero_3", "hsdp", "hfsdp", "zero_1_zero_2"]
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]

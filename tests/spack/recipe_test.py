@@ -3,24 +3,24 @@
 """The Spack recipe without Spack: its directives are recorded by a stub of Spack's package interface, and what it hands to
 CMake is compared with the options of a real build.
 
-usage: recipe_test.py SOURCE_TREE BUILD_TREE [unittest arguments]
+usage: recipe_test.py SOURCE_TREE BUILD_TREE PYTHON_WITH_RUFF [unittest arguments]
 """
 import itertools
 import re
-import shutil
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-HERE, ROOT, BUILD = Path(__file__).resolve().parent, Path(sys.argv.pop(1)), Path(sys.argv.pop(1))
+HERE, ROOT, BUILD, PYTHON = Path(__file__).resolve().parent, Path(sys.argv.pop(1)), Path(sys.argv.pop(1)), sys.argv.pop(1)
 FOLDER = ROOT / "spack/spack_repo/ostraka"
 RECIPE = FOLDER / "packages/ostraka/package.py"
 sys.path[:0] = [str(HERE / "stub"), str(ROOT / "spack")]  # as Spack does: spack_repo is a namespace over several folders
 
-from spack import package as stub  # noqa: E402
 from spack_repo.builtin.build_systems.cuda import CudaPackage  # noqa: E402
 from spack_repo.ostraka.packages.ostraka.package import Ostraka  # noqa: E402
+
+from spack import package as stub  # noqa: E402
 
 NOT_OURS = {"Kokkos_ROOT"}  # what find_package reads
 ON_OFF = ("fortran", "hdf5", "cuda", "nccl")
@@ -182,13 +182,12 @@ class Lint(unittest.TestCase):
         compile(RECIPE.read_text(), str(RECIPE), "exec")
         self.assertLessEqual(max(map(len, RECIPE.read_text().splitlines())), 99)
 
-    @unittest.skipUnless(shutil.which("ruff"), "no ruff on PATH")
     def test_ruff(self):
         for rules in (["format", "--diff", "--line-length", "99"],
                       ["check", "--select", "E,F,I,W", "--ignore", "E731,F403,F405,F811", "--line-length", "99", "--config",
                        "lint.isort.sections={spack=['spack']}", "--config",
                        "lint.isort.section-order=['future','standard-library','third-party','first-party','spack']"]):
-            done = subprocess.run(["ruff", *rules, "--no-cache", str(RECIPE)], capture_output=True, text=True)
+            done = subprocess.run([PYTHON, "-m", "ruff", *rules, "--isolated", "--no-cache", str(RECIPE)], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 

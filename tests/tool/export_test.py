@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 from safetensors import safe_open
 
-from support import STORED, ToolTest, add, add_text, create, run, sample, tie
+from support import STORED, ToolTest, add, add_text, create, sample, tie
 
 NAMES = {"f64": "F64", "f32": "F32", "bf16": "BF16", "f16": "F16", "i64": "I64", "i32": "I32", "u8": "U8"}
 

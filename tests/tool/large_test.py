@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ostraka-checkpoint on files larger than the memory that it may take, with a bar on a terminal."""
 import os
-import pty
 import resource
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import h5py
 import numpy as np
 
 from support import TOOL, ToolTest, create, zeros_crc
+from terminal import shown_on_terminal
 
 SIZE = 400 << 20
 MEMORY = 200 << 20
@@ -30,13 +30,6 @@ def write_zeros(path, last=0):
         h5py.h5d.create(file["main_weight"].id, b"w", h5py.h5t.IEEE_F64LE, h5py.h5s.create_simple((SIZE // 8,)), properties)
         file["main_weight/w"].attrs.update({"name": np.bytes_("w"), "dtype": np.bytes_("f64"),
                                             "crc32c": np.uint32(zeros_crc(SIZE))})
-
-
-def read_available(descriptor):
-    try:
-        return os.read(descriptor, 1 << 16)
-    except BlockingIOError:
-        return b""
 
 
 class Large(ToolTest):
@@ -64,22 +57,8 @@ class Large(ToolTest):
     def test_progress(self):
         write_zeros(self.file)
         out = self.folder / "out.safetensors"
-        terminal, other_end = pty.openpty()
-        process = subprocess.Popen([TOOL, "export", self.file, out], stdout=subprocess.DEVNULL, stderr=other_end)
-        os.set_blocking(terminal, False)
-        shown = b""
-        # The bar shows itself after half a second, which the work may not take: stopped until it does, it will.
-        while process.poll() is None:
-            time.sleep(0.05)
-            if not shown:
-                process.send_signal(signal.SIGSTOP)
-                time.sleep(0.6)
-                process.send_signal(signal.SIGCONT)
-            shown += read_available(terminal)
-        shown += read_available(terminal)
-        os.close(other_end)
-        os.close(terminal)
-        self.assertEqual(process.returncode, 0)
+        status, shown = shown_on_terminal([TOOL, "export", self.file, out])
+        self.assertEqual(status, 0)
         self.assertRegex(shown, rb"\rexport \[#+ *\] +\d+ %  [\d.]+ [KMG]iB of 400.0 MiB, [\d.]+ [KMG]iB/s")
         self.assertTrue(shown.endswith(b"\r\033[K"), shown[-100:])
 

@@ -7,7 +7,7 @@ import unittest
 import h5py
 import numpy as np
 
-from support import ToolTest, add, crc32c, create, run, sample, STORED, TOOL
+from support import STORED, TOOL, ToolTest, add, crc32c, create, run, sample
 
 
 class List(ToolTest):

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -10,6 +11,7 @@ import h5py
 import numpy as np
 
 TOOL = os.environ["OSTRAKA_CHECKPOINT_TOOL"]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))  # of all tools
 STORED = {"f64": "<f8", "f32": "<f4", "bf16": "<u2", "f16": "<f2", "i64": "<i8", "i32": "<i4", "u8": "u1"}
 
 

@@ -135,9 +135,10 @@ ostraka_status_t ostraka_buffer_is_allocated(ostraka_buffer_t buffer, int32_t* i
 ostraka_status_t ostraka_buffer_is_symmetric_memory(ostraka_buffer_t buffer, int32_t* is_symmetric);
 
 /* Registers this rank's storage with the mesh's communicators of `axis`, whose operations on it then may go straight
- * between the memories of GPUs, until the mesh ends. Where there is no such thing nothing happens. Collective over the
- * axis. INVALID_ARGUMENT: no such axis; INVALID_STATE: released storage; RANKS_DISAGREE: ranks took and released such
- * storage in another order. */
+ * between the memories of GPUs, until it is gone on all ranks or the mesh ends. Where there is no such thing nothing
+ * happens. Released storage keeps its memory and its registration. Collective over the axis. INVALID_ARGUMENT: no such
+ * axis; INVALID_STATE: released storage; RANKS_DISAGREE: it is new on some ranks, or ranks registered their storages in
+ * another order. */
 ostraka_status_t ostraka_buffer_rendezvous(ostraka_buffer_t buffer, int32_t axis);
 
 /* Destroys the handle and makes it NULL; a null one is no error. The storage goes with the last handle on it. Local. */

@@ -34,6 +34,11 @@ ostraka_status_t ostraka_select_cuda_device(int32_t index);
  * What the old one has queued comes before what the new one gets. Local. NOT_SUPPORTED without a GPU. */
 ostraka_status_t ostraka_set_compute_stream(void* stream);
 
+/* The cudaStream_t of the GPU's compute stream: what the caller queues on it comes behind what the library has queued,
+ * and before what he asks for next. Valid until ostraka_set_compute_stream; the library's own also until the process
+ * ends. Local. NOT_SUPPORTED without a GPU. */
+ostraka_status_t ostraka_native_compute_stream(void** stream);
+
 /* `is_device` is 1 for an address at which a GPU reads and writes and hosts need copies. Local. */
 ostraka_status_t ostraka_is_device_memory(const void* address, int32_t* is_device);
 

@@ -225,7 +225,7 @@ ostraka_status_t ostraka_plan_cheapest(int32_t num_plans, const ostraka_plan_t* 
                                        int64_t node_bytes, int32_t* index);
 
 /* The largest number of modules of unit `unit` that stays within the memory, those of all other units unchanged; 0:
- * not even one. */
+ * not even one. One of the two limits at least is needed. */
 ostraka_status_t ostraka_plan_largest(ostraka_plan_t plan, int32_t unit, int64_t rank_bytes, int64_t node_bytes,
                                       int32_t* count);
 

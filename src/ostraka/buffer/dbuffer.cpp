@@ -5,6 +5,7 @@
 #include <ostraka/buffer/impl/kernels.hpp>
 #include <ostraka/buffer/impl/run_now.hpp>
 #include <ostraka/buffer/plan.hpp>
+#include <ostraka/comm/running.hpp>
 #include <ostraka/layout/boxes.hpp>
 #include <ostraka/layout/builders.hpp>
 #include <ostraka/runtime/device.hpp>
@@ -208,6 +209,7 @@ void DBuffer::copy_to_device(const void* from, DType source_dtype, const TensorR
 }
 
 void DBuffer::rendezvous(int axis) const {
+  comm::require_running("rendezvous");
   mesh_->axis_size(axis); // throws for an axis that does not exist
   check_allocated(*this, "rendezvous");
   mesh_->communicators().gather[axis]->rendezvous(*storage_);

@@ -106,14 +106,16 @@ public:
 
   /// Whether the storage is memory that rendezvous() registers: asked for (Allocation::symmetric) and to be had.
   bool is_symmetric_memory() const { return storage_->arena() != nullptr && storage_->arena()->is_symmetric(); }
-  /// Registers this rank's storage with the mesh's communicators of `axis` for symmetric-memory collectives, until the
-  /// mesh ends: once per storage, also for what reuses it. Where memory or NCCL has no such thing nothing happens.
-  /// Collective over the axis. Throws INVALID_ARGUMENT for an axis that does not exist, INVALID_STATE while the storage
-  /// is released, RANKS_DISAGREE where ranks took and released such storage in another order.
+  /// Registers this rank's storage with the mesh's communicators of `axis` for symmetric-memory collectives, until it
+  /// is gone on all ranks or the mesh ends; registered storage stays so, whatever calls this again. Where memory or
+  /// NCCL has no such thing nothing happens. Collective over the axis. Throws INVALID_ARGUMENT for an axis that does
+  /// not exist, INVALID_STATE while the storage is released, RANKS_DISAGREE where it is new on some ranks, or ranks
+  /// registered their storages in another order.
   void rendezvous(int axis) const;
 
   bool is_allocated() const { return storage_->is_allocated(); }
-  /// All handles on the storage stay valid. After reallocate_storage contents are undefined, padding is zero.
+  /// All handles on the storage stay valid. After reallocate_storage contents are undefined, padding is zero. Symmetric
+  /// memory stays where it is meanwhile and serves nobody else.
   void release_storage() { storage_->release(); }
   void reallocate_storage();
 

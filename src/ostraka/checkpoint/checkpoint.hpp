@@ -37,11 +37,11 @@ struct SaveOptions {
 /// Writes main weights, their state, fields and user values. The file gets its name when it is whole; until then, and
 /// when anything fails, `path` is what it was, with one exception: an error that says that the file is complete, but
 /// its name may not be on the disk. Then `path` is the new file, which a crash of the machine may take back. Every rank
-/// writes what it holds itself, replicas a part each; nothing is gathered or copied. Collective over the mesh; a rank
-/// waits at most OSTRAKA_TIMEOUT_S for the writing of the others. INVALID_STATE while an asynchronous save is in flight
-/// on any rank and between a fused update and its step; INVALID_ARGUMENT for two tensors of one name; RANKS_DISAGREE
-/// naming the tensor or value that differs; INPUT_OUTPUT naming file, tensor and rank. Every rank throws the same
-/// error.
+/// writes what it holds itself, replicas a part each; nothing is gathered, and copied only from memory of devices, as
+/// by AsyncSave. Collective over the mesh; a rank waits at most OSTRAKA_TIMEOUT_S for the writing of the others.
+/// INVALID_STATE while an asynchronous save is in flight on any rank and between a fused update and its step;
+/// INVALID_ARGUMENT for two tensors of one name; RANKS_DISAGREE naming the tensor or value that differs; INPUT_OUTPUT
+/// naming file, tensor and rank. Every rank throws the same error.
 OSTRAKA_API void save(const std::string& path, const Content& content, const SaveOptions& options = {});
 
 struct LoadOptions {
@@ -69,7 +69,8 @@ struct LoadReport {
 /// INVALID_ARGUMENT for one that is no checkpoint, or SHAPE_MISMATCH, TYPE_MISMATCH where tensors do not fit: one error
 /// lists all that are missing, unexpected or different; INTERNAL where ranks do not have every element once, as with
 /// layouts that differ among them. Then nothing has changed. INPUT_OUTPUT while tensors are read, also for bytes that
-/// are not those that were saved: then the contents of the tensors are undefined. Every rank throws the same error.
+/// are not those that were saved: then the contents of the tensors are undefined. Memory of devices gets its values by
+/// copies of 256 KiB, behind what the compute stream has queued. Every rank throws the same error.
 OSTRAKA_API LoadReport load(const std::string& path, Content& content, const LoadOptions& options = {});
 
 /// A save that goes on while training does. The destructor waits for this rank's writing and drops a file that wait()
@@ -77,8 +78,9 @@ OSTRAKA_API LoadReport load(const std::string& path, Content& content, const Loa
 class OSTRAKA_API AsyncSave {
 public:
   /// Copies what this rank writes (staging_bytes()), and starts a thread that writes and syncs the copy; it calls
-  /// neither MPI nor HDF5. The memory of the copy stays for the next such save, see release_memory(). Weights may change as soon as this returns. One save may be in flight in a
-  /// process. Collective over the mesh; errors as save(), and OUT_OF_MEMORY on all ranks when one has no room.
+  /// neither MPI nor HDF5. The memory of the copy stays for the next such save, see release_memory(). Weights may
+  /// change as soon as this returns. One save may be in flight in a process. Collective over the mesh; errors as
+  /// save(), and OUT_OF_MEMORY on all ranks when one has no room.
   static std::unique_ptr<AsyncSave> start(const std::string& path, const Content& content,
                                           const SaveOptions& options = {});
   ~AsyncSave();

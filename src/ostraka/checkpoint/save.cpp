@@ -20,8 +20,10 @@ namespace {
 std::string in_flight;
 
 // Collective.
-void require_none_in_flight(const std::string& path, const Content& content) {
+void require_can_start(const std::string& path, const Content& content) {
   comm::together(*impl::group_of(content), [&] {
+    expect(!path.empty() && path.back() != '/', Status::INVALID_ARGUMENT, "save: expected the path of a file, found '",
+           path, "'");
     expect(in_flight.empty(), Status::INVALID_STATE, "save '", path, "': the save to '", in_flight,
            "' is in flight; wait for it first");
   });
@@ -57,7 +59,7 @@ private:
 } // namespace
 
 void save(const std::string& path, const Content& content, const SaveOptions& options) {
-  require_none_in_flight(path, content);
+  require_can_start(path, content);
   impl::SaveJob job(path, content, options, false);
   job.finish(write(job));
 }
@@ -95,7 +97,7 @@ AsyncSave::AsyncSave(std::unique_ptr<Flight> flight) : flight_(std::move(flight)
 
 std::unique_ptr<AsyncSave> AsyncSave::start(const std::string& path, const Content& content,
                                             const SaveOptions& options) {
-  require_none_in_flight(path, content);
+  require_can_start(path, content);
   std::unique_ptr<AsyncSave> save(new AsyncSave(std::make_unique<Flight>(path, content, options)));
   in_flight = path;
   return save;

@@ -139,7 +139,10 @@ void FsdpContext::finalize() {
     check_modules_agree();
     check_or_broadcast_replicas();
   });
-  expect_first_orders();
+  std::vector<ModuleNeeds> needs;
+  for (const auto& module : modules_)
+    needs.push_back(module->needs());
+  walk_.expect_first(tree_, std::move(needs));
   status_.communicate([&] { comm::together(*resources_->communicators.all, [&] { reserve(); }); });
   for (const auto& module : modules_)
     for (const auto& group : module->groups())
@@ -149,47 +152,16 @@ void FsdpContext::finalize() {
   is_finalized_ = true;
 }
 
-// Modules without parameters communicate nothing, so their hooks may be left out.
-void FsdpContext::expect_first_orders() {
-  const auto with_parameters = [&](std::vector<Event> events) {
-    std::erase_if(events, [&](const Event& event) { return modules_[event.module]->groups().empty(); });
-    return events;
-  };
-  forward_.expect_first(with_parameters(tree_.forward()));
-  backward_.expect_first(with_parameters(tree_.backward()));
-  elements_.clear();
-  for (const auto& module : modules_)
-    elements_.push_back(module->needs().elements);
-}
-
 // All or nothing, so that ranks of a node can try again with equal offsets in what they share.
 void FsdpContext::reserve() {
   try {
-    std::vector<ModuleNeeds> needs;
-    for (const auto& module : modules_)
-      needs.push_back(module->needs());
-    const SlotNeeds slots = slot_needs(tree_.backward(), needs);
-    resources_->slots.reserve(slots.bytes, slots.needed, slots.at_once);
-    reserve_gathers(needs);
+    walk_.reserve(tree_, modules_, resources_->slots);
   } catch (...) {
     for (const auto& module : modules_)
       for (const auto& group : module->groups())
         group->weights().give_back();
     throw;
   }
-}
-
-// So that steps take nothing from the system.
-void FsdpContext::reserve_gathers(const std::vector<ModuleNeeds>& needs) {
-  const auto take = [&](int module) {
-    for (const auto& group : modules_[module]->groups())
-      group->weights().reserve();
-  };
-  const auto give_back = [&](int module) {
-    for (const auto& group : modules_[module]->groups())
-      group->weights().give_back();
-  };
-  walk_gathers(tree_.forward(), tree_.backward(), needs, take, give_back);
 }
 
 // Tensors are told apart by these names wherever they are kept.

@@ -9,10 +9,8 @@
 #include <ostraka/comm/step_status.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
 #include <ostraka/fsdp/memory_report.hpp>
-#include <ostraka/fsdp/module_tree.hpp>
-#include <ostraka/fsdp/reservation.hpp>
 #include <ostraka/fsdp/resources.hpp>
-#include <ostraka/fsdp/schedule.hpp>
+#include <ostraka/fsdp/walk.hpp>
 
 #include <memory>
 #include <optional>
@@ -102,14 +100,12 @@ private:
   void check_equal_parts(const ParameterGroup& group);
   bool are_equal_on_lines(int axis, std::int64_t value);
   void check_tensor_names() const;
-  void expect_first_orders();
-  void prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget);
   bool has_gone_backward() const;
   void check_uses();
   void wait_for_reductions();
   void drain_step();
   void drain_passes();
-  void drain(Pass& pass);
+  void drain(const Pass& pass);
   bool may_run(Event event) const;
   void run(Event event);
   void close_modules(bool forward_only);
@@ -119,20 +115,14 @@ private:
   void align_clocks();
   bool updates_while_reducing() const;
   [[noreturn]] void end_between_steps(const Error& error);
-  void reserve_gathers(const std::vector<ModuleNeeds>& needs);
   void end_pass(bool failed);
 
   std::shared_ptr<Resources> resources_;
   std::vector<std::unique_ptr<FsdpModule>> modules_;
   ModuleTree tree_;
-  std::vector<std::int64_t> elements_; ///< [module], of whole weights; since finalize
-  Pass forward_{Hook::pre_forward};
-  Pass backward_{Hook::pre_backward};
-  Journal journal_;
-  std::vector<FsdpModule*> open_modules_; ///< in their forward or backward phase, the last one opened last
-  comm::StepStatus status_;               ///< of this rank, agreed on by finish_backward
+  Walk walk_;
+  comm::StepStatus status_; ///< of this rank, agreed on by finish_backward
   bool is_finalized_ = false;
-  bool is_backward_ = false; ///< the backward pass of this micro-batch has begun
   bool is_last_microbatch_ = true;
   bool is_in_inference_ = false;
   bool is_draining_ = false;

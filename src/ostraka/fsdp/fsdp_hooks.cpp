@@ -15,66 +15,37 @@ namespace ostraka::fsdp {
 void FsdpModule::pre_forward() {
   const runtime::Region region("fsdp::pre_forward", full_name_);
   context_.require_finalized("pre_forward of module '" + full_name_ + "'");
-  if (context_.is_backward_) {
-    begin_recomputation();
-    return;
+  Walk& walk = context_.walk_;
+  if (walk.is_backward()) {
+    check_recomputes();
+    return context_.status_.communicate([&] { walk.begin_recomputation(*this); });
   }
   require_phase(Phase::resting, "pre_forward");
   check_published("pre_forward");
-  if (!context_.is_in_inference_)
-    context_.status_.communicate([&] {
-      unshard_groups();
-      wait_unsharded();
-      record(Hook::pre_forward);
-      if (!groups_.empty()) // else a rank may leave this hook out
-        context_.prefetch(context_.forward_.gathers().upcoming(), prefetch_);
-      ++forward_uses_;
-    });
-  open(Phase::forward);
+  if (context_.is_in_inference_)
+    return walk.open(*this, Phase::forward);
+  context_.status_.communicate([&] { walk.begin(context_.modules_, {id_, Hook::pre_forward}); });
 }
 
 void FsdpModule::post_forward() {
   const runtime::Region region("fsdp::post_forward", full_name_);
-  if (is_recomputing_) {
-    end_recomputation();
-    return;
-  }
-  require_phase(Phase::forward, "post_forward");
-  close();
+  if (!uses_.is_recomputing)
+    require_phase(Phase::forward, "post_forward");
   if (context_.is_in_inference_)
-    return;
-  record(Hook::post_forward);
-  if (!is_pinned_)
-    context_.status_.communicate([&] { reshard_groups(); });
+    return context_.walk_.close(*this);
+  context_.status_.communicate([&] { context_.walk_.post_forward(*this); });
 }
 
-// The weights stay for the backward pass that follows, and nothing is gathered ahead: who comes next may be done.
-void FsdpModule::begin_recomputation() {
-  expect(!is_recomputing_, Status::INVALID_STATE, "pre_forward of module '", full_name_,
+void FsdpModule::check_recomputes() const {
+  expect(!uses_.is_recomputing, Status::INVALID_STATE, "pre_forward of module '", full_name_,
          "': it is being recomputed; call post_forward first");
   expect(
-      !context_.is_in_inference_ && (phase_ == Phase::backward || is_owed()), Status::INVALID_STATE,
+      !context_.is_in_inference_ && (uses_.phase == Phase::backward || uses_.is_owed()), Status::INVALID_STATE,
       "pre_forward of module '", full_name_,
       "': a backward pass has begun, and the module has no use to recompute; call finish_backward after the backward "
       "pass of each micro-batch");
-  if (phase_ != Phase::backward) {
+  if (uses_.phase != Phase::backward)
     require_phase(Phase::resting, "pre_forward");
-    context_.status_.communicate([&] {
-      unshard_groups();
-      wait_unsharded();
-      record(Hook::pre_forward);
-    });
-    open(Phase::forward);
-  }
-  is_recomputing_ = true;
-}
-
-void FsdpModule::end_recomputation() {
-  is_recomputing_ = false;
-  if (phase_ == Phase::backward)
-    return;
-  record(Hook::post_forward);
-  close();
 }
 
 void FsdpModule::pre_backward() {
@@ -83,35 +54,19 @@ void FsdpModule::pre_backward() {
   require_phase(Phase::resting, "pre_backward");
   expect(!context_.is_in_inference_, Status::INVALID_STATE, "pre_backward of module '", full_name_,
          "': not allowed between begin_inference and end_inference");
-  expect(is_owed(), Status::INVALID_STATE, "pre_backward of module '", full_name_,
-         "': it has no forward pass to go back through (", forward_uses_, " forward and ", backward_uses_,
+  expect(uses_.is_owed(), Status::INVALID_STATE, "pre_backward of module '", full_name_,
+         "': it has no forward pass to go back through (", uses_.forward, " forward and ", uses_.backward,
          " backward passes since the last finish_backward)");
   check_can_accumulate();
-  context_.status_.communicate([&] {
-    unshard_groups();
-    wait_unsharded();
-    context_.is_backward_ = true;
-    record(Hook::pre_backward);
-    if (!groups_.empty()) // else a rank may leave this hook out
-      context_.prefetch(context_.backward_.gathers().upcoming(), prefetch_);
-  });
-  open(Phase::backward);
+  context_.status_.communicate([&] { context_.walk_.begin(context_.modules_, {id_, Hook::pre_backward}); });
 }
 
 void FsdpModule::post_backward() {
   const runtime::Region region("fsdp::post_backward", full_name_);
   require_phase(Phase::backward, "post_backward");
-  expect(!is_recomputing_, Status::INVALID_STATE, "post_backward of module '", full_name_,
+  expect(!uses_.is_recomputing, Status::INVALID_STATE, "post_backward of module '", full_name_,
          "': it is being recomputed; call post_forward first");
-  close();
-  ++backward_uses_;
-  record(Hook::post_backward);
-  context_.status_.communicate([&] {
-    if (!is_pinned_)
-      reshard_groups();
-    if (!is_owed())
-      complete_gradients("post_backward");
-  });
+  context_.status_.communicate([&] { context_.walk_.post_backward(*this); });
 }
 
 void FsdpModule::skip_forward() {
@@ -139,25 +94,26 @@ void FsdpModule::unshard(Ahead ahead) {
     wait_unsharded();
     if (context_.is_in_inference_)
       return;
-    record(Hook::unshard);
+    context_.walk_.record({id_, Hook::unshard});
+    Walk& walk = context_.walk_;
     if (ahead != Ahead::none)
-      context_.prefetch((ahead == Ahead::forward ? context_.forward_ : context_.backward_).gathers().after(id_),
-                        prefetch_);
+      walk.gather_ahead(context_.modules_,
+                        (ahead == Ahead::forward ? walk.forward() : walk.backward()).gathers().after(id_), id_);
   });
-  is_pinned_ = true;
+  uses_.is_pinned = true;
 }
 
 void FsdpModule::reshard() {
   const runtime::Region region("fsdp::reshard", full_name_);
-  expect(is_pinned_, Status::INVALID_STATE, "reshard of module '", full_name_,
+  expect(uses_.is_pinned, Status::INVALID_STATE, "reshard of module '", full_name_,
          "': it was not unsharded; call unshard first");
   expect(!writes_unhooked_, Status::INVALID_STATE, "reshard of module '", full_name_,
          "': gradients were written that are not reduced yet; call reduce_gradients first");
-  is_pinned_ = false;
+  uses_.is_pinned = false;
   if (context_.is_in_inference_)
     return;
-  record(Hook::reshard);
-  if (phase_ == Phase::resting)
+  context_.walk_.record({id_, Hook::reshard});
+  if (uses_.phase == Phase::resting)
     context_.status_.communicate([&] { reshard_groups(); });
 }
 
@@ -167,25 +123,17 @@ void FsdpModule::reduce_gradients() {
   require_phase(Phase::resting, "reduce_gradients");
   expect(!context_.is_in_inference_, Status::INVALID_STATE, "reduce_gradients of module '", full_name_,
          "': not allowed between begin_inference and end_inference");
-  expect(backward_uses_ == 0 || !is_owed(), Status::INVALID_STATE, "reduce_gradients of module '", full_name_,
+  expect(!uses_.is_partly_owed(), Status::INVALID_STATE, "reduce_gradients of module '", full_name_,
          "': post_backward of its last use does that");
   check_can_accumulate();
   if (!is_trainable())
     return;
   ++reductions_;
-  record(Hook::reduce_gradients);
+  context_.walk_.record({id_, Hook::reduce_gradients});
   context_.status_.communicate([&] { complete_gradients("reduce_gradients"); });
 }
 
 // --- inside
-
-void FsdpModule::record(Hook hook) {
-  if (groups_.empty())
-    return;
-  context_.journal_.add({id_, hook});
-  if (hook != Hook::unshard && hook != Hook::reshard && hook != Hook::reduce_gradients)
-    (context_.is_backward_ ? context_.backward_ : context_.forward_).visit({id_, hook});
-}
 
 void FsdpModule::check_can_accumulate() const {
   for (const auto& group : groups_)
@@ -196,19 +144,17 @@ void FsdpModule::check_can_accumulate() const {
 void FsdpModule::unshard_groups() {
   const runtime::Region region("fsdp::gather", full_name_);
   const Resources& resources = *context_.resources_;
-  comm::Launches launches(resources.communicators.gather, *resources.gather,
-                          groups_.size() > 1 && resources.gathers_outwards_in());
   std::exception_ptr failure;
-  for (const auto& group : groups_)
+  unshard_together(groups_, [&](auto&& ask) {
+    comm::Launches launches(resources.communicators.gather, *resources.gather,
+                            groups_.size() > 1 && resources.gathers_outwards_in());
     try {
-      group->weights().unshard();
+      ask();
     } catch (...) { // what was asked for before is completed
       failure = std::current_exception();
-      break;
     }
-  launches.submit();
-  for (const auto& group : groups_)
-    group->weights().complete_unshard();
+    launches.submit();
+  });
   if (failure)
     std::rethrow_exception(failure);
 }
@@ -231,7 +177,7 @@ void FsdpModule::reshard_groups() {
 void FsdpModule::complete_gradients(const char* operation) {
   const runtime::Region region("fsdp::reduce", full_name_);
   const bool may_miss = context_.is_draining_ || allows_unused_ ||
-                        (backward_uses_ > 0 && skipped_uses_ == backward_uses_ && reductions_ == 0);
+                        (uses_.backward > 0 && skipped_uses_ == uses_.backward && reductions_ == 0);
   reduced_.clear();
   for (const auto& group : groups_) {
     if (!group->is_trainable())
@@ -249,28 +195,22 @@ void FsdpModule::complete_gradients(const char* operation) {
   writes_unhooked_ = false;
 }
 
-// All groups go from one step to the next together, so that each step is one launch.
+// Each step is one launch.
 void FsdpModule::reduce() {
   const Resources& resources = *context_.resources_;
-  for (const int step : {0, 1}) {
+  reduce_together(reduced_, [&](int step, auto&& queue) {
     const bool collects =
         reduced_.size() > 1 && resources.reductions(step) == 1 &&
         std::none_of(reduced_.begin(), reduced_.end(), [](const auto* group) { return group->updates(); });
     comm::Launches launches(resources.communicators.reduce, *resources.reduce, collects);
-    for (ParameterGroup* group : reduced_)
-      step == 0 ? group->reduce_contribution() : group->reduce_at_the_end();
+    queue();
     launches.submit();
-    for (ParameterGroup* group : reduced_)
-      step == 0 ? group->add_contribution() : group->end_reduction();
-  }
+  });
 }
 
 void FsdpModule::finish_microbatch() {
-  phase_ = Phase::resting;
-  is_recomputing_ = writes_unhooked_ = false;
-  forward_uses_ = backward_uses_ = skipped_uses_ = reductions_ = 0;
-  if (!is_pinned_)
-    reshard_groups(); // gathered ahead, but not used
+  writes_unhooked_ = false;
+  skipped_uses_ = reductions_ = 0;
   for (const auto& group : groups_)
     group->finish_reduction();
 }

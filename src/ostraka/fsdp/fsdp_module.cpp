@@ -11,18 +11,6 @@
 
 namespace ostraka::fsdp {
 
-const char* name(FsdpModule::Phase phase) {
-  switch (phase) {
-  case FsdpModule::Phase::resting:
-    return "resting";
-  case FsdpModule::Phase::forward:
-    return "forward";
-  case FsdpModule::Phase::backward:
-    return "backward";
-  }
-  return "unknown";
-}
-
 namespace {
 
 void give_back_free_memory(const Resources& resources) {
@@ -245,7 +233,7 @@ const void* FsdpModule::parameter(const std::string& parameter, DType dtype) con
 
 FsdpModule::Gradient FsdpModule::gradient(const std::string& parameter, DType dtype) {
   const auto [group, index] = find(parameter);
-  const bool is_unhooked = phase_ != Phase::backward && is_pinned_ && !context_.is_in_inference_;
+  const bool is_unhooked = uses_.phase != Phase::backward && uses_.is_pinned && !context_.is_in_inference_;
   if (!is_unhooked)
     require_phase(Phase::backward, "gradient");
   expect(group->is_trainable(), Status::INVALID_STATE, "gradient '", group->full_name(index),
@@ -314,25 +302,17 @@ void FsdpModule::check_not_finalized(const char* operation) const {
 }
 
 void FsdpModule::require_phase(Phase expected, const char* operation) const {
-  const char* next_step = phase_ == Phase::forward      ? "call post_forward first"
-                          : phase_ == Phase::backward   ? "call post_backward first"
-                          : expected == Phase::backward ? "call pre_backward first"
-                                                        : "call pre_forward first";
-  expect(phase_ == expected, Status::INVALID_STATE, operation, " of module '", full_name_, "': expected the ",
-         fsdp::name(expected), " phase, found ", fsdp::name(phase_), "; ", next_step);
+  const char* next_step = uses_.phase == Phase::forward    ? "call post_forward first"
+                          : uses_.phase == Phase::backward ? "call post_backward first"
+                          : expected == Phase::backward    ? "call pre_backward first"
+                                                           : "call pre_forward first";
+  expect(uses_.phase == expected, Status::INVALID_STATE, operation, " of module '", full_name_, "': expected the ",
+         fsdp::name(expected), " phase, found ", fsdp::name(uses_.phase), "; ", next_step);
 }
 
-void FsdpModule::open(Phase phase) {
-  phase_ = phase;
-  context_.open_modules_.push_back(this);
+bool FsdpModule::is_readable() const {
+  return uses_.phase != Phase::resting || uses_.is_pinned || context_.is_in_inference_;
 }
-
-void FsdpModule::close() {
-  phase_ = Phase::resting;
-  std::erase(context_.open_modules_, this);
-}
-
-bool FsdpModule::is_readable() const { return phase_ != Phase::resting || is_pinned_ || context_.is_in_inference_; }
 
 void FsdpModule::check_published(const char* operation) const {
   expect(!is_updated(), Status::INVALID_STATE, operation, " of module '", full_name_,
@@ -346,8 +326,8 @@ bool FsdpModule::is_updated() const {
 void FsdpModule::check_not_in_use(const char* operation) const {
   expect(!is_readable(), Status::INVALID_STATE, operation, ": the weights of module '", full_name_, "' are in use (",
          context_.is_in_inference_ ? "inference"
-         : is_pinned_              ? "unshard without reshard"
-                                   : fsdp::name(phase_),
+         : uses_.is_pinned         ? "unshard without reshard"
+                                   : fsdp::name(uses_.phase),
          ")");
 }
 

@@ -5,8 +5,7 @@
 
 #include <ostraka/base/export.hpp>
 #include <ostraka/fsdp/parameter_group.hpp>
-#include <ostraka/fsdp/reservation.hpp>
-#include <ostraka/fsdp/schedule.hpp>
+#include <ostraka/fsdp/walk.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -25,7 +24,7 @@ class FsdpContext;
 /// Hooks of a module without parameters communicate nothing and may be left out.
 class OSTRAKA_API FsdpModule {
 public:
-  enum class Phase { resting, forward, backward };
+  using Phase = fsdp::Phase;
   /// Which order tells what unshard() gathers ahead.
   enum class Ahead : std::int32_t { none = 0, forward = 1, backward = 2 };
 
@@ -39,7 +38,7 @@ public:
   FsdpModule* parent() const { return parent_; } ///< null for a root
   const std::vector<FsdpModule*>& children() const { return children_; }
   int id() const { return id_; }
-  Phase phase() const { return phase_; }
+  Phase phase() const { return uses_.phase; }
 
   // --- set-up
 
@@ -145,6 +144,7 @@ public:
 
 private:
   friend class FsdpContext;
+  friend class Walk;
 
   struct Place {
     ParameterGroup* group;
@@ -164,19 +164,14 @@ private:
   void check_published(const char* operation) const;
   void check_can_accumulate() const;
   bool is_readable() const;
-  void open(Phase phase);
-  void close();
 
   bool is_trainable() const;
   bool is_updated() const;
   ModuleNeeds needs() const;
-  bool has_contributed() const { return backward_uses_ > 0 || reductions_ > 0; }
-  // Still to go backward.
-  bool is_owed() const { return backward_uses_ < forward_uses_; }
+  bool has_contributed() const { return uses_.backward > 0 || reductions_ > 0; }
 
-  void begin_recomputation();
-  void end_recomputation();
-  void record(Hook hook);
+  Uses& uses() { return uses_; }
+  void check_recomputes() const;
   void unshard_groups();
   void wait_unsharded();
   void reshard_groups();
@@ -201,17 +196,11 @@ private:
   double gradient_divisor_ = 1;
   std::optional<std::int64_t> prefetch_; ///< elements to gather ahead; none: one module
 
-  Phase phase_ = Phase::resting;
-  bool is_pinned_ = false;      ///< between unshard() and reshard()
-  bool is_recomputing_ = false; ///< between the forward hooks of a backward pass
+  Uses uses_;
   // Of the present micro-batch.
   bool writes_unhooked_ = false; ///< gradients were written outside hooks and are not reduced yet
-  int forward_uses_ = 0;
-  int backward_uses_ = 0;
-  int skipped_uses_ = 0; ///< backward ones
-  int reductions_ = 0;   ///< that the caller started
+  int skipped_uses_ = 0;         ///< backward ones
+  int reductions_ = 0;           ///< that the caller started
 };
-
-OSTRAKA_API const char* name(FsdpModule::Phase phase); ///< as in messages
 
 } // namespace ostraka::fsdp

@@ -7,21 +7,15 @@
 
 namespace ostraka::fsdp {
 
-namespace {
-
-using Phase = FsdpModule::Phase;
-
-} // namespace
-
 void FsdpContext::begin_backward() {
   require_finalized("begin_backward");
   expect(!is_in_inference_, Status::INVALID_STATE,
          "begin_backward: not allowed between begin_inference and end_inference");
-  if (is_backward_)
+  if (walk_.is_backward())
     return;
   for (const auto& module : modules_)
     module->require_phase(Phase::resting, "begin_backward");
-  is_backward_ = true;
+  walk_.begin_backward();
 }
 
 void FsdpContext::finish_backward() {
@@ -34,7 +28,7 @@ void FsdpContext::finish_backward() {
     status_.attempt([&] { drain_step(); });
     wait_for_reductions();
     is_draining_ = false;
-    const Hash order = Hash().add(journal_.hash()).add(has_gone_backward() && is_last_microbatch_);
+    const Hash order = Hash().add(walk_.journal().hash()).add(has_gone_backward() && is_last_microbatch_);
     bool is_same_order = true;
     try {
       is_same_order = status_.agree(*resources_->communicators.all, order.value());
@@ -87,8 +81,8 @@ void FsdpContext::throw_different_orders() {
   };
   try {
     comm::Communicator& all = *resources_->communicators.all;
-    const std::vector<std::int64_t> first = comm::from_first_rank(all, journal_.events());
-    const std::vector<std::int64_t>& own = journal_.events();
+    const std::vector<std::int64_t> first = comm::from_first_rank(all, walk_.journal().events());
+    const std::vector<std::int64_t>& own = walk_.journal().events();
     const auto same = std::mismatch(own.begin(), own.end(), first.begin(), first.end()).first - own.begin();
     std::optional<Error> difference;
     if (own != first)
@@ -125,7 +119,7 @@ void FsdpContext::check_uses() {
     status_.record(Error(Status::INVALID_STATE, "finish_backward: module '" + module.full_name() + "' " + text));
   };
   for (const auto& module : modules_) {
-    const int forward = module->forward_uses_, backward = module->backward_uses_;
+    const int forward = module->uses_.forward, backward = module->uses_.backward;
     if (module->phase() != Phase::resting)
       record(*module, std::string("is still in its ") + fsdp::name(module->phase()) + " phase");
     if (module->writes_unhooked_)
@@ -151,7 +145,7 @@ void FsdpContext::drain_step() {
     for (const auto& module : modules_)
       for (const auto& group : module->groups())
         group->zero_grad(); // nothing of this step counts, and nothing may refuse the hooks below
-    if (is_backward_)
+    if (walk_.is_backward())
       close_modules(true); // who went backward has forgotten these
     drain_passes();
     close_modules(false);
@@ -160,14 +154,14 @@ void FsdpContext::drain_step() {
 }
 
 void FsdpContext::drain_passes() {
-  if (!is_backward_)
-    drain(forward_);
-  is_backward_ = true; // a backward pass may begin with recomputations
-  drain(backward_);
+  if (!walk_.is_backward())
+    drain(walk_.forward());
+  walk_.begin_backward(); // a backward pass may begin with recomputations
+  drain(walk_.backward());
 }
 
 // Runs the hooks that are expected until the end of the pass.
-void FsdpContext::drain(Pass& pass) {
+void FsdpContext::drain(const Pass& pass) {
   if (!pass.follows())
     close_modules(false);
   for (auto event = pass.next(); event && may_run(*event); event = pass.next()) {
@@ -182,13 +176,13 @@ bool FsdpContext::may_run(Event event) const {
   const FsdpModule& module = *modules_[event.module];
   switch (event.hook) {
   case Hook::pre_forward:
-    return module.phase() == Phase::resting && (!is_backward_ || module.is_owed());
+    return module.phase() == Phase::resting && (!walk_.is_backward() || module.uses_.is_owed());
   case Hook::post_forward:
     return module.phase() == Phase::forward;
   case Hook::pre_backward:
-    return module.phase() == Phase::resting && module.is_owed();
+    return module.phase() == Phase::resting && module.uses_.is_owed();
   case Hook::post_backward:
-    return module.phase() == Phase::backward && !module.is_recomputing_;
+    return module.phase() == Phase::backward && !module.uses_.is_recomputing;
   default:
     return false;
   }
@@ -210,14 +204,15 @@ void FsdpContext::run(Event event) {
 
 // From the inside out, as on the other ranks.
 void FsdpContext::close_modules(bool forward_only) {
-  const std::vector<FsdpModule*> open = open_modules_;
-  for (auto module = open.rbegin(); module != open.rend(); ++module)
-    if (!forward_only || ((*module)->phase() == Phase::forward && !(*module)->is_recomputing_))
-      close(**module);
+  const std::vector<int> open = walk_.open_modules();
+  for (auto id = open.rbegin(); id != open.rend(); ++id)
+    if (const Uses& uses = modules_[*id]->uses_;
+        !forward_only || (uses.phase == Phase::forward && !uses.is_recomputing))
+      close(*modules_[*id]);
 }
 
 void FsdpContext::close(FsdpModule& module) {
-  if (module.is_recomputing_)
+  if (module.uses_.is_recomputing)
     module.post_forward();
   if (module.phase() == Phase::forward)
     module.post_forward();
@@ -231,7 +226,7 @@ void FsdpContext::contribute_zeros() {
   for (const auto& module : modules_) {
     const bool is_unused =
         is_training && module->is_trainable() && module->allows_unused_ && !module->has_contributed();
-    const bool is_pending = module->writes_unhooked_ || (module->backward_uses_ > 0 && module->is_owed());
+    const bool is_pending = module->writes_unhooked_ || module->uses_.is_partly_owed();
     if (is_unused)
       try {
         module->check_can_accumulate();
@@ -246,31 +241,19 @@ void FsdpContext::contribute_zeros() {
 }
 
 void FsdpContext::end_pass(bool failed) {
-  open_modules_.clear();
-  journal_.clear();
+  walk_.finish(modules_, failed);
   for (const auto& module : modules_)
     module->finish_microbatch();
   resources_->slots.release_storage();
-  const bool has_gone_backward = backward_.has_started();
-  is_backward_ = false;
-  if (failed) {
+  if (failed)
     zero_grad();
-    forward_.cancel();
-    backward_.cancel();
-    return;
-  }
-  if (has_gone_backward)
-    forward_.finish();
-  else
-    forward_.cancel(); // any number of forward passes alone says nothing about the next step
-  backward_.finish();
 }
 
 void FsdpContext::skip_microbatch() {
   require_finalized("skip_microbatch");
   expect(!is_in_inference_, Status::INVALID_STATE,
          "skip_microbatch: not allowed between begin_inference and end_inference");
-  expect(!is_backward_ && !forward_.has_started() && open_modules_.empty() && !has_gone_backward(),
+  expect(!walk_.is_backward() && !walk_.forward().has_started() && walk_.open_modules().empty() && !has_gone_backward(),
          Status::INVALID_STATE,
          "skip_microbatch: hooks of this micro-batch have run; skip the others one by one, or call finish_backward");
   status_.communicate([&] {
@@ -284,12 +267,6 @@ void FsdpContext::skip_microbatch() {
 void FsdpContext::fail_step(const std::string& message) {
   require_finalized("fail_step");
   status_.fail(message);
-}
-
-void FsdpContext::prefetch(std::span<const int> upcoming, std::optional<std::int64_t> budget) {
-  for (const int module : upcoming.first(modules_ahead(upcoming, elements_, budget)))
-    if (!modules_[module]->is_updated()) // it ran earlier than predicted, and its weights are changing
-      modules_[module]->unshard_groups();
 }
 
 void FsdpContext::set_last_microbatch(bool is_last) {
@@ -317,7 +294,7 @@ void FsdpContext::begin_inference() {
   require_finalized("begin_inference");
   expect(!is_in_inference_, Status::INVALID_STATE, "begin_inference: it was called already");
   for (const auto& module : modules_) {
-    module->require_phase(FsdpModule::Phase::resting, "begin_inference");
+    module->require_phase(Phase::resting, "begin_inference");
     module->check_published("begin_inference");
   }
   status_.communicate([&] {
@@ -334,9 +311,8 @@ void FsdpContext::end_inference() {
   is_in_inference_ = false;
   status_.communicate([&] {
     for (const auto& module : modules_) {
-      module->phase_ = FsdpModule::Phase::resting; // a pass that was broken off is over
-      open_modules_.clear();
-      if (!module->is_pinned_)
+      walk_.close(*module); // a pass that was broken off is over
+      if (!module->uses_.is_pinned)
         module->reshard_groups();
     }
   });

@@ -41,6 +41,7 @@ void walk(const std::vector<Event>& events, Hook begin, const std::vector<Module
 } // namespace
 
 void ModuleNeeds::add(const GroupPlan& group) {
+  ++groups;
   elements += group.layout->payload();
   const std::int64_t bytes = group.slot_bytes();
   slots += bytes > 0 ? 1 : 0;

@@ -15,6 +15,7 @@ namespace ostraka::fsdp {
 
 /// Of one module.
 struct OSTRAKA_API ModuleNeeds {
+  int groups = 0;
   std::int64_t elements = 0;            ///< of whole weights
   std::optional<std::int64_t> prefetch; ///< what it gathers ahead, as modules_ahead() takes it
   int slots = 0;                        ///< gradient slots

@@ -83,6 +83,8 @@ std::optional<int> cheapest(std::span<const Outcome> outcomes, const Limit& limi
 std::optional<Largest> largest(const Request& request, int unit, const Limit& limit) {
   expect(unit >= 0 && unit < static_cast<int>(request.units.size()), Status::INVALID_ARGUMENT,
          "largest: expected a unit from 0 to ", static_cast<int>(request.units.size()) - 1, ", found ", unit);
+  expect(limit.rank_bytes || limit.node_bytes, Status::INVALID_ARGUMENT,
+         "largest: expected the bytes of a rank or of a node, found no limit");
   for (const Unit& other : request.units)
     expect(other.parent != unit, Status::INVALID_ARGUMENT, "largest: unit ", unit, " is around unit '", other.name,
            "', so it cannot be several modules; choose another one");

@@ -40,7 +40,7 @@ OSTRAKA_API bool fits(const Report& report, const Limit& limit);
 OSTRAKA_API std::optional<int> cheapest(std::span<const Outcome> outcomes, const Limit& limit);
 
 /// The largest count of unit `unit` with which `request` fits; counts of all other units stay. None when not even 1
-/// fits. Throws INVALID_ARGUMENT for a unit that does not exist or is the parent of another.
+/// fits. Throws INVALID_ARGUMENT for a unit that does not exist or is the parent of another, and without a limit.
 struct Largest {
   int count;
   Report report;

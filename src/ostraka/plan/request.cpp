@@ -51,6 +51,7 @@ void check_unit(const std::vector<Unit>& units, std::size_t index) {
          ": expected prefetch >= 0 elements, or none");
   if (!unit.parent)
     return;
+  expect(index > 0, bad, where, ": the first unit has no parent, found ", *unit.parent);
   expect(*unit.parent >= 0 && *unit.parent < static_cast<int>(index), bad, where,
          ": expected a parent before it, from 0 to ", static_cast<int>(index) - 1, ", found ", *unit.parent);
   expect(units[static_cast<std::size_t>(*unit.parent)].count == 1, bad, where, ": its parent, unit ", *unit.parent,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ostraka/ostraka.h>
 
+#include <stddef.h>
+
 #include <mpi.h>
 
 static ostraka_mesh_t mesh;

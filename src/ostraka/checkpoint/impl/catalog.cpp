@@ -72,8 +72,6 @@ private:
       refuse(Status::INVALID_ARGUMENT, name, "is on a mesh of other ranks than '" + first_name() + "'");
     if (!buffer.is_allocated())
       refuse(Status::INVALID_STATE, name, "its storage is released");
-    if (buffer.storage()->device() != runtime::Device::host)
-      refuse(Status::NOT_SUPPORTED, name, "stands in device memory; copy it to the host");
   }
 
   std::string first_name() const {
@@ -126,6 +124,7 @@ private:
         for (const auto& [other, index] : *other_names)
           if (index == k)
             source.tensor.other_names.push_back(other);
+      source.device = buffer.storage()->device();
       source.data = static_cast<std::byte*>(buffer.tensor_range(k).data);
       source.own = part.elements;
       source.written = part.written;
@@ -157,7 +156,8 @@ private:
 
   void add_name(const Tensor& tensor, const std::string& name) {
     if (!names_.insert(tensor.group + "/" + name).second)
-      refuse(Status::INVALID_ARGUMENT, tensor.group + "/" + name, "two tensors have this name");
+      refuse(Status::INVALID_ARGUMENT, tensor.group + "/" + name,
+             "two tensors have this name; an optimizer has to be that of the weights it is saved or loaded with");
   }
 
   const Content& content_;

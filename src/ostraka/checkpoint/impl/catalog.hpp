@@ -6,7 +6,9 @@
 #include <ostraka/checkpoint/contents.hpp>
 #include <ostraka/comm/communicator.hpp>
 #include <ostraka/layout/range.hpp>
+#include <ostraka/runtime/stream.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +17,8 @@ namespace ostraka::checkpoint::impl {
 
 /// A tensor in memory. Ranges count elements from the tensor's first.
 struct Source {
-  Tensor tensor;             ///< its type in memory; without offset
+  Tensor tensor; ///< its type in memory; without offset
+  runtime::Device device = runtime::Device::host;
   std::byte* data = nullptr; ///< the first element of `own`
   layout::Range own;         ///< what this rank holds
   layout::Range written;     ///< what it writes, and checks, for all
@@ -27,6 +30,12 @@ struct Source {
 struct Catalog {
   std::vector<Source> sources;
   std::string layout_report;
+
+  /// Whether files cannot be read and written where all of them are.
+  bool has_device_memory() const {
+    return std::any_of(sources.begin(), sources.end(),
+                       [](const Source& source) { return source.device != runtime::Device::host; });
+  }
 };
 
 /// The communicator of all ranks of the content's mesh. INVALID_ARGUMENT for a content without tensors.

@@ -4,6 +4,7 @@
 #include <ostraka/checkpoint/impl/partial_file.hpp>
 #include <ostraka/checkpoint/impl/save_job.hpp>
 #include <ostraka/comm/agreement.hpp>
+#include <ostraka/runtime/device.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +12,18 @@
 #include <utility>
 
 namespace ostraka::checkpoint::impl {
+
+namespace {
+
+// The sum of what was copied.
+std::uint32_t copied(runtime::Device device, const std::byte* from, std::byte* to, std::int64_t bytes) {
+  if (device == runtime::Device::host)
+    return crc32c_copy(0, to, from, static_cast<std::size_t>(bytes));
+  runtime::copy_now(device, from, to, bytes);
+  return crc32c(to, static_cast<std::size_t>(bytes));
+}
+
+} // namespace
 
 SaveJob::SaveJob(std::string path, const Content& content, const SaveOptions& options, bool copies)
     : path_(std::move(path)), options_(options), copies_(copies), operation_("save '" + path_ + "'"),
@@ -34,10 +47,14 @@ void SaveJob::prepare(const Content& content) {
     contents_.tensors.push_back(source.tensor);
   contents_.steps = content.steps;
   contents_.layout_report = std::move(catalog.layout_report);
-  if (copies_)
-    comm::together(*group_, [&] { take_copy(catalog.sources); });
-  std::vector<PartSum> sums = gather_sums(*group_, take_parts(catalog.sources));
-  const std::vector<std::uint32_t> whole = combine_sums(contents_.tensors, std::move(sums), operation_);
+  copies_ = copies_ || catalog.has_device_memory();
+  std::vector<PartSum> parts;
+  comm::together(*group_, [&] {
+    if (copies_)
+      take_copy(catalog.sources);
+    parts = take_parts(catalog.sources);
+  });
+  const std::vector<std::uint32_t> whole = combine_sums(contents_.tensors, gather_sums(*group_, parts), operation_);
   for (std::size_t i = 0; i < whole.size(); ++i)
     contents_.tensors[i].crc32c = whole[i];
   make_file();
@@ -51,7 +68,7 @@ void SaveJob::take_copy(const std::vector<Source>& sources) {
     copied_bytes_ += source.written.size() * size_of(source.tensor.dtype);
   copy_ = Staging(copied_bytes_);
   expect(copy_.data() != nullptr, Status::OUT_OF_MEMORY, operation_, ": no room for a copy of ", copied_bytes_,
-         " bytes; save synchronously, which copies nothing");
+         " bytes; a synchronous save copies nothing but what is in memory of devices");
 }
 
 std::vector<PartSum> SaveJob::take_parts(const std::vector<Source>& sources) {
@@ -65,7 +82,7 @@ std::vector<PartSum> SaveJob::take_parts(const std::vector<Source>& sources) {
     std::byte* data = source.at(source.written.begin);
     std::uint32_t sum = 0;
     if (copies_) {
-      sum = crc32c_copy(0, copy, data, static_cast<std::size_t>(bytes));
+      sum = copied(source.device, data, copy, bytes);
       data = copy;
       copy += bytes;
     } else {

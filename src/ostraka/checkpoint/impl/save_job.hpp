@@ -17,7 +17,8 @@ namespace ostraka::checkpoint::impl {
 
 class SaveJob {
 public:
-  /// Computes all checksums, and writes the frame beside `path`. Pieces are those of the content, or of a copy of them.
+  /// Computes all checksums, and writes the frame beside `path`. Pieces are those of the content, or of a copy of them
+  /// that `copies` or memory of devices asks for.
   /// Collective; on failure nothing is left.
   SaveJob(std::string path, const Content& content, const SaveOptions& options, bool copies);
 

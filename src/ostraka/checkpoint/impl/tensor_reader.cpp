@@ -2,6 +2,7 @@
 #include <ostraka/base/with_type.hpp>
 #include <ostraka/checkpoint/impl/crc32c.hpp>
 #include <ostraka/checkpoint/impl/tensor_reader.hpp>
+#include <ostraka/runtime/device.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -102,8 +103,10 @@ private:
       const Tensor& tensor = tensor_of(block.match);
       const Source& source = source_of(block.match);
       const std::int64_t width = size_of(tensor.dtype), bytes = block.elements.size() * width;
-      // What is summed is read to where the cache keeps it, and goes on from there in the pass that sums it.
-      const bool is_direct = tensor.dtype == source.tensor.dtype && !block.is_checked;
+      // What is summed is read to where the cache keeps it, and goes on from there in the pass that sums it; so does
+      // what a device gets.
+      const bool is_direct =
+          tensor.dtype == source.tensor.dtype && !block.is_checked && source.device == runtime::Device::host;
       if (!is_direct && staging_ == nullptr)
         staging_.reset(static_cast<std::byte*>(::operator new(block_bytes, std::align_val_t(line))));
       pieces.push_back({is_direct ? source.at(block.elements.begin) : staging_.get() + staged, bytes,
@@ -119,6 +122,8 @@ private:
 
   void take(const Block& block, const Piece& piece) {
     const Source& source = source_of(block.match);
+    if (source.device != runtime::Device::host)
+      return take_to_device(block, piece);
     const DType from = tensor_of(block.match).dtype;
     std::uint32_t& sum = sums_[block.match];
     std::byte* to = source.at(block.elements.begin);
@@ -133,6 +138,21 @@ private:
     convert(from, piece.data, source.tensor.dtype, to, block.elements.size());
   }
 
+  void take_to_device(const Block& block, const Piece& piece) {
+    const Source& source = source_of(block.match);
+    const DType from = tensor_of(block.match).dtype;
+    const std::int64_t bytes = block.elements.size() * size_of(source.tensor.dtype);
+    if (block.is_checked)
+      sums_[block.match] = crc32c(sums_[block.match], piece.data, static_cast<std::size_t>(piece.bytes));
+    const std::byte* values = piece.data;
+    if (from != source.tensor.dtype) {
+      converted_.resize(static_cast<std::size_t>(bytes));
+      convert(from, piece.data, source.tensor.dtype, converted_.data(), block.elements.size());
+      values = converted_.data();
+    }
+    runtime::copy_now(source.device, values, source.at(block.elements.begin), bytes);
+  }
+
   const Catalog& catalog_;
   std::span<const Tensor> tensors_;
   std::span<const Match> matches_;
@@ -145,6 +165,7 @@ private:
     void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t(line)); }
   };
   std::unique_ptr<std::byte, Free> staging_;
+  std::vector<std::byte> converted_; ///< for a device
 };
 
 } // namespace

@@ -30,6 +30,8 @@ public:
   const fsdp::GroupPlan& plan() const { return plan_; }
   bool is_updated() const { return gradients_.is_updated(); }
 
+  /// As that of a context, this walks with its weights.
+  Group& weights() { return *this; }
   void reserve() { weights_->reserve(*this); }
   void give_back() { weights_->give_back(*this); }
   void unshard() { weights_->unshard(*this); }

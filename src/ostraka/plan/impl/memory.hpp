@@ -48,6 +48,16 @@ struct Memory {
   Meter regions; ///< in whole pages: parts of them are counted as they are
 
   explicit Memory(const fsdp::SlotRing& slots_of) : ring(slots_of) {}
+
+  /// As fsdp::GradientSlots::reserve.
+  void reserve(std::int64_t bytes, int needed, int at_once) {
+    std::vector<Piece> first_use; // given back at once
+    const int count = ring.reserve(bytes, needed, at_once);
+    for (int slot = 0; slot < count; ++slot)
+      first_use.emplace_back(arena, ring.bytes(), memory::Kind::transient, slot_meter);
+    for (Piece& piece : first_use)
+      piece.give_back();
+  }
 };
 
 } // namespace ostraka::plan::impl

@@ -2,8 +2,7 @@
 // A context without memory and messages: set-up and steps of one rank.
 #pragma once
 
-#include <ostraka/fsdp/module_tree.hpp>
-#include <ostraka/fsdp/reservation.hpp>
+#include <ostraka/fsdp/walk.hpp>
 #include <ostraka/plan/impl/group.hpp>
 
 #include <memory>
@@ -27,6 +26,38 @@ inline int num_states(Optimizer optimizer) {
   return optimizer == Optimizer::adamw ? 2 : optimizer == Optimizer::sgd_momentum ? 1 : 0;
 }
 
+/// As FsdpModule, where nothing fails.
+class HookedModule {
+public:
+  HookedModule(int id, const Unit& unit, const bool& is_last_microbatch)
+      : id_(id), unit_(unit), is_last_microbatch_(is_last_microbatch) {}
+
+  void add(std::unique_ptr<Group> group) { groups_.push_back(std::move(group)); }
+  fsdp::ModuleNeeds needs(const fsdp::ContextConfig& config) const;
+  const Unit& unit() const { return unit_; }
+  /// A context contributes zeros for what was left out.
+  bool is_left_out() const { return (is_trainable() && uses_.backward == 0) || uses_.is_partly_owed(); }
+
+  // for the walk
+  int id() const { return id_; }
+  fsdp::Uses& uses() { return uses_; }
+  const std::vector<std::unique_ptr<Group>>& groups() const { return groups_; }
+  void unshard_groups();
+  void wait_unsharded();
+  void reshard_groups();
+  void complete_gradients(const char* operation);
+  bool is_updated() const;
+
+private:
+  bool is_trainable() const;
+
+  int id_;
+  const Unit& unit_;
+  const bool& is_last_microbatch_; ///< of the run
+  std::vector<std::unique_ptr<Group>> groups_;
+  fsdp::Uses uses_;
+};
+
 class Run {
 public:
   /// Sets up; all references are kept.
@@ -36,49 +67,19 @@ public:
   void step();
 
 private:
-  enum class Phase { resting, forward, backward };
-  struct Hooked {
-    std::vector<std::unique_ptr<Group>> groups;
-    fsdp::ModuleNeeds needs;
-    const Unit* unit = nullptr;
-    Phase phase = Phase::resting;
-    bool is_recomputing = false;
-    bool is_trainable = false;
-    int forward_uses = 0;
-    int backward_uses = 0;
-  };
-
   void build(const Shape& shape);
-  void finalize();
   void micro_batch(bool is_last);
   void run(fsdp::Event event);
-  void pre_forward(int module);
-  void post_forward(int module);
-  void pre_backward(int module);
-  void post_backward(int module);
-  void recompute(int module);
   void finish_backward();
   void update();
-
-  Hooked& at(int module) { return modules_[static_cast<std::size_t>(module)]; }
-  void record(int module, fsdp::Hook hook);
-  void prefetch(std::span<const int> upcoming, const Hooked& module);
-  void ask_for(const Hooked& module);
-  void unshard(Hooked& module);
-  void reshard(Hooked& module);
-  void reduce(Hooked& module);
-  bool is_updated(const Hooked& module) const;
 
   const Request& request_;
   const Model& model_;
   Memory& memory_;
   Recorder& recorder_;
-  std::vector<Hooked> modules_;
-  std::vector<std::int64_t> elements_;
+  std::vector<std::unique_ptr<HookedModule>> modules_;
   std::vector<fsdp::Event> forward_events_, backward_events_;
-  fsdp::Pass forward_{fsdp::Hook::pre_forward};
-  fsdp::Pass backward_{fsdp::Hook::pre_backward};
-  bool is_backward_ = false;
+  fsdp::Walk walk_;
   bool is_last_microbatch_ = true;
   bool has_state_ = false;
 };

@@ -12,7 +12,7 @@ def _directive(name):
     return record
 
 
-for _name in ("build_system", "conflicts", "depends_on", "generator", "license", "maintainers", "patch", "requires",
+for _name in ("build_system", "conflicts", "depends_on", "license", "maintainers", "patch", "requires",
               "variant", "version"):
     globals()[_name] = _directive(_name)
 

@@ -2,6 +2,10 @@
 """The parts of CMakePackage that cmake_args uses, with the results that Spack documents."""
 
 
+def generator(*_names, **_options):
+    """A directive of this build system: spack.package has none of that name."""
+
+
 class CMakePackage:
     run_tests = False
 

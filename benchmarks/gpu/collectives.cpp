@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations of DBuffer on GPUs beside raw NCCL on the same memory, and kernels beside copies of the device. Medians of
 // interleaved rounds; a sample is the slowest rank's time of one operation that is complete for the host.
-// usage: gpu [LARGEST [SMALLEST]], in bytes of the whole; one rank per GPU
+// usage: collectives [LARGEST [SMALLEST]], in bytes of the whole; one rank per GPU
 #include <ostraka/base/error.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/layout/builders.hpp>
