@@ -2,9 +2,9 @@
 !! Internal: data parallelism with whole weights and overlapped reductions of gradients. Use the module `ostraka`.
 module ostraka_ddp
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int32_t, c_loc, c_null_ptr, c_ptr, c_sizeof
-  use, intrinsic :: iso_fortran_env, only: int16, int32, int64, real32, real64
+  use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   use ostraka_arrays
-  use ostraka_c, only: c_last_error
+  use ostraka_c, only: c_copy_now, c_is_device_memory, c_last_error
   use ostraka_c_ddp
   use ostraka_c_fsdp, only: c_memory_report_init_versioned
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
@@ -58,7 +58,8 @@ module ostraka_ddp
     procedure, private :: gradient_i16_0, gradient_i16_1, gradient_i16_2, gradient_i16_3, gradient_i16_4
     procedure, private :: gradient_ptr
     !! Where to write the whole gradient g = beta*g + contribution: with beta = 0 the memory is undefined, with beta = 1
-    !! it holds earlier contributions. Without `beta` it is zero where it was undefined: add to it. Local.
+    !! it holds earlier contributions. Without `beta` it is zero where it was undefined (on a GPU the host waits for
+    !! that): add to it. Local.
     !! `(name, dtype, address, count, beta)`: as type(c_ptr); `beta` is a real64.
     generic, public :: gradient => gradient_r64_0, gradient_r64_1, gradient_r64_2, gradient_r64_3, gradient_r64_4, &
       gradient_r32_0, gradient_r32_1, gradient_r32_2, gradient_r32_3, gradient_r32_4, gradient_i16_0, &

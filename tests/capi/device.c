@@ -189,6 +189,77 @@ static void own_stream(void) {
   CHECK_INT(cudaStreamDestroy(stream), cudaSuccess);
 }
 
+static void contribute(ostraka_ddp_t ddp, const char* name, cudaStream_t stream) {
+  double values[COUNT];
+  void* address = NULL;
+  int64_t count = 0;
+  double beta = -1;
+  for (int k = 0; k < COUNT; ++k)
+    values[k] = check_rank;
+  CHECK_OK(ostraka_ddp_gradient(ddp, name, OSTRAKA_F64, &address, &count, &beta));
+  CHECK_INT(count, COUNT);
+  CHECK_NEAR(beta, 0, 0);
+  if (check_rank == 0)
+    cudaMemsetAsync(address, 0, sizeof values, stream); /* not waited for */
+  else
+    CHECK_OK(ostraka_copy_now(OSTRAKA_DEVICE_CUDA, values, address, sizeof values));
+  CHECK_OK(ostraka_ddp_gradient_ready(ddp, name));
+}
+
+/* Whole weights and their gradients; what the caller queues on his stream comes before reductions. */
+static void data_parallel(int32_t sharded) {
+  static const char* const names[] = {"a.w", "b.w"};
+  enum { STEPS = 3 };
+  const double mean = (check_ranks - 1) / 2.0;
+  const int64_t extent = COUNT;
+  const ostraka_shape_t shape = {1, &extent};
+  double values[COUNT];
+  ostraka_mesh_t mesh = make_mesh_on(OSTRAKA_DEVICE_CUDA);
+  ostraka_ddp_t ddp = NULL;
+  ostraka_optimizer_t optimizer = NULL;
+  ostraka_ddp_config_t config;
+  ostraka_sgd_config_t sgd;
+  cudaStream_t stream = NULL;
+  CHECK_INT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  CHECK_OK(ostraka_set_compute_stream(stream));
+  CHECK_OK(ostraka_ddp_config_init(&config));
+  config.bucket_size = COUNT;
+  config.sharded_optimizer = config.overlap_param_gather = sharded;
+  CHECK_OK(ostraka_ddp_create(mesh, &config, NULL, &ddp));
+  for (int p = 0; p < 2; ++p)
+    CHECK_OK(ostraka_ddp_add_parameter(ddp, names[p], shape, OSTRAKA_F64, 0));
+  CHECK_OK(ostraka_ddp_finalize(ddp));
+  for (int k = 0; k < COUNT; ++k)
+    values[k] = 2 * k;
+  for (int p = 0; p < 2; ++p)
+    CHECK_OK(ostraka_ddp_set_parameter(ddp, names[p], OSTRAKA_F64, values, COUNT));
+  CHECK_OK(ostraka_sgd_config_init(&sgd));
+  sgd.learning_rate = 0.5;
+  CHECK_OK(ostraka_sgd_create_ddp(ddp, &sgd, &optimizer));
+  for (int step = 0; step < STEPS; ++step) {
+    CHECK_OK(ostraka_ddp_zero_grad_buffer(ddp));
+    CHECK_OK(ostraka_ddp_pre_forward(ddp, "a"));
+    contribute(ddp, "b.w", stream);
+    contribute(ddp, "a.w", stream);
+    CHECK_OK(ostraka_ddp_finish_grad_sync(ddp, 0));
+    CHECK_OK(ostraka_optimizer_step(optimizer));
+  }
+  for (int p = 0; p < 2; ++p) {
+    const void* gradient = NULL;
+    void* weight = NULL;
+    int64_t count = 0, offset = 0;
+    CHECK_OK(ostraka_ddp_main_gradient(ddp, names[p], OSTRAKA_F64, &gradient, &count, &offset));
+    check_elements(gradient, count, mean, 0);
+    CHECK_OK(ostraka_ddp_parameter(ddp, names[p], OSTRAKA_F64, &weight, &count));
+    check_elements(weight, count, -0.5 * STEPS * mean, 2);
+  }
+  CHECK_OK(ostraka_optimizer_destroy(&optimizer));
+  CHECK_OK(ostraka_ddp_destroy(&ddp));
+  CHECK_OK(ostraka_mesh_destroy(&mesh));
+  CHECK_OK(ostraka_set_compute_stream(NULL));
+  CHECK_INT(cudaStreamDestroy(stream), cudaSuccess);
+}
+
 /* Ranks must want the same. */
 static void different_devices(void) {
   ostraka_mesh_t mesh = NULL;
@@ -201,6 +272,8 @@ static void gpus(void) {
   buffers();
   choice_in_use();
   own_stream();
+  data_parallel(0);
+  data_parallel(1);
   different_devices();
   setenv("OSTRAKA_DOUBLE_NCCL", "23007", 1);
   symmetric_memory(OSTRAKA_DEVICE_CUDA, 1);

@@ -26,15 +26,17 @@ void expect_trains(DistributedDataParallel& ddp, const std::vector<ParameterSpec
   for (int step = 1; step <= 2; ++step) {
     ddp.zero_grad_buffer();
     for (const ParameterSpec& spec : specs) {
-      auto* gradient = static_cast<double*>(ddp.gradient(spec.name, DType::f64).data);
-      std::fill(gradient, gradient + layout::numel(spec.shape), 1.0);
+      on_stream(ddp.mesh()->device(),
+                [place = ddp.gradient(spec.name, DType::f64), ones = constant(layout::numel(spec.shape), 1)] {
+                  add_elements(place, ones, DType::f64);
+                });
       ddp.gradient_ready(spec.name);
     }
     ddp.finish_grad_sync();
     optimizer->step();
     for (const ParameterSpec& spec : specs) {
       const std::int64_t count = layout::numel(spec.shape);
-      EXPECT_EQ(elements(ddp.parameter(spec.name, DType::f64), count, DType::f64), constant(count, -step));
+      EXPECT_EQ(elements_at(ddp.parameter(spec.name, DType::f64), count, DType::f64), constant(count, -step));
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dense network in a DistributedDataParallel beside its plain twin, and training steps of both. Arithmetic is done in
-// f64 whatever types weights and gradients have, so only what the library keeps is rounded.
+// f64 whatever types weights and gradients have, so only what the library keeps is rounded, and in the order of the
+// compute stream, for which nothing here waits in a step.
 #pragma once
 
 #include "fsdp/dense.hpp"
@@ -86,20 +87,24 @@ public:
   void pass(int micro_batch) {
     const std::vector<int>& visits = options_.net.visits;
     const int last = static_cast<int>(visits.size()) - 1;
-    std::vector<std::vector<double>> x{
-        fsdp::test::data_rows<double>(rows(micro_batch), options_.net.modules[visits[0]].in, fsdp::test::input_value)};
+    const auto flow = std::make_shared<Flow>();
+    flow->x.push_back(
+        fsdp::test::data_rows<double>(rows(micro_batch), options_.net.modules[visits[0]].in, fsdp::test::input_value));
+    flow->d = fsdp::test::data_rows<double>(rows(micro_batch), options_.net.modules[visits[last]].out,
+                                            fsdp::test::target_value);
     for (int v = 0; v <= last; ++v) {
       ddp_->pre_forward("layer" + std::to_string(visits[v]));
-      const auto weight = read(visits[v], 0), bias = read(visits[v], 1);
-      x.push_back(
-          fsdp::test::dense_forward(options_.net.modules[visits[v]], v < last, weight.data(), bias.data(), x[v]));
+      run([flow, v, last, layer = options_.net.modules[visits[v]], weight = weights(visits[v], 0),
+           bias = weights(visits[v], 1)] {
+        flow->x.push_back(fsdp::test::dense_forward(layer, v < last, weight().data(), bias().data(), flow->x[v]));
+      });
     }
-    auto d = fsdp::test::data_rows<double>(rows(micro_batch), options_.net.modules[visits[last]].out,
-                                           fsdp::test::target_value);
-    for (std::size_t i = 0; i < d.size(); ++i)
-      d[i] = local_factor() * (x[last + 1][i] - d[i]);
+    run([flow, factor = local_factor()] {
+      for (std::size_t i = 0; i < flow->d.size(); ++i)
+        flow->d[i] = factor * (flow->x.back()[i] - flow->d[i]);
+    });
     for (int v = last; v >= 0; --v)
-      d = backward(visits[v], v < last, x[v], x[v + 1], d);
+      backward(flow, v);
   }
 
   /// The micro-batches of a step, without the update.
@@ -137,7 +142,7 @@ public:
     Values values;
     for (int m = 0; m < num_modules(); ++m)
       for (const int p : {0, 1})
-        values.push_back(read(m, p));
+        values.push_back(elements_at(ddp_->parameter(name(m, p), storage(m)), size(m, p), storage(m)));
     return values;
   }
 
@@ -149,32 +154,54 @@ public:
   }
 
 private:
-  std::vector<double> read(int m, int p) {
-    const Dense& layer = options_.net.modules[m];
-    return elements(ddp_->parameter(name(m, p), storage(m)), p == 0 ? layer.out * layer.in : layer.out, storage(m));
+  /// Values on their way through the network: inputs of visits, and the gradient of the last one.
+  struct Flow {
+    std::vector<std::vector<double>> x;
+    std::vector<double> d;
+  };
+
+  /// In the order of the compute stream.
+  template <class Body>
+  void run(Body body) {
+    on_stream(ddp_->mesh()->device(), std::move(body));
   }
 
-  /// Adds the gradients of one visit; returns that of its input.
-  std::vector<double> backward(int m, bool bends, const std::vector<double>& x, const std::vector<double>& y,
-                               std::vector<double> dy) {
+  std::int64_t size(int m, int p) const {
     const Dense& layer = options_.net.modules[m];
-    fsdp::test::dense_unbend(bends, y, dy);
-    std::vector<double> weight(static_cast<std::size_t>(layer.out) * layer.in), bias(layer.out);
-    fsdp::test::dense_weight_gradient(layer, x, dy, 0, weight.data());
-    fsdp::test::dense_bias_gradient(layer, dy, 0, bias.data());
-    contribute(name(m, 1), bias);
-    contribute(name(m, 0), weight);
-    return fsdp::test::dense_input_gradient(layer, read(m, 0).data(), dy);
+    return p == 0 ? layer.out * layer.in : layer.out;
   }
 
-  void contribute(const std::string& parameter, const std::vector<double>& values) {
-    const DType dtype = ddp_->gradient_dtype(parameter);
-    const auto [data, beta] = ddp_->gradient(parameter, dtype);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto index = static_cast<std::int64_t>(i);
-      set_element(data, index, dtype, beta == 0 ? values[i] : beta * element(data, index, dtype) + values[i]);
-    }
-    ddp_->gradient_ready(parameter);
+  /// A function that reads a parameter where work of the compute stream runs.
+  std::function<std::vector<double>()> weights(int m, int p) {
+    return [data = ddp_->parameter(name(m, p), storage(m)), count = size(m, p), dtype = storage(m)] {
+      return elements(data, count, dtype);
+    };
+  }
+
+  /// Adds the gradients of visit `v`, and goes on to that of its input.
+  void backward(const std::shared_ptr<Flow>& flow, int v) {
+    const int m = options_.net.visits[v];
+    const Dense layer = options_.net.modules[m];
+    const bool bends = v + 1 < static_cast<int>(options_.net.visits.size());
+    run([=] { fsdp::test::dense_unbend(bends, flow->x[v + 1], flow->d); });
+    contribute(m, 1,
+               [=](std::vector<double>& bias) { fsdp::test::dense_bias_gradient(layer, flow->d, 0, bias.data()); });
+    contribute(m, 0, [=](std::vector<double>& weight) {
+      fsdp::test::dense_weight_gradient(layer, flow->x[v], flow->d, 0, weight.data());
+    });
+    run([=, weight = weights(m, 0)] { flow->d = fsdp::test::dense_input_gradient(layer, weight().data(), flow->d); });
+  }
+
+  template <class Compute>
+  void contribute(int m, int p, Compute compute) {
+    const DType dtype = ddp_->gradient_dtype(name(m, p));
+    const auto place = ddp_->gradient(name(m, p), dtype);
+    run([=, count = size(m, p)] {
+      std::vector<double> values(static_cast<std::size_t>(count));
+      compute(values);
+      add_elements(place, values, dtype);
+    });
+    ddp_->gradient_ready(name(m, p));
   }
 
   /// What the sum over the ranks is divided by.

@@ -140,9 +140,12 @@ private:
 
   void contribute(int p, int coefficient) {
     const DType dtype = vectors_.ddp->gradient_dtype(spec(p).name);
-    const auto [data, beta] = vectors_.ddp->gradient(spec(p).name, dtype);
+    std::vector<double> values;
     for (std::int64_t k = 0; k < size(p); ++k)
-      set_element(data, k, dtype, (beta == 0 ? 0 : beta * element(data, k, dtype)) + coefficient * value(p, k));
+      values.push_back(coefficient * value(p, k));
+    on_stream(vectors_.ddp->mesh()->device(), [place = vectors_.ddp->gradient(spec(p).name, dtype), values, dtype] {
+      add_elements(place, values, dtype);
+    });
     vectors_.ddp->gradient_ready(spec(p).name);
   }
 
@@ -152,8 +155,9 @@ private:
         continue;
       const DType main = main_dtype_of(config_, spec(p).dtype);
       const buffer::TensorRange own = vectors_.ddp->main_gradient(spec(p).name, main);
+      const std::vector<double> found = elements_at(own.data, own.count, main);
       for (std::int64_t k = 0; k < own.count; ++k)
-        ASSERT_EQ(element(own.data, k, main), factor * coefficients_[p] * value(p, own.offset + k)) << spec(p).name;
+        ASSERT_EQ(found[k], factor * coefficients_[p] * value(p, own.offset + k)) << spec(p).name;
       for (std::int64_t k = 0; k < size(p); ++k)
         weights_[p][k] -= factor * coefficients_[p] * value(p, k);
     }
@@ -197,7 +201,7 @@ private:
     if (own_dice_.once_in(2))
       vectors_.ddp->pre_forward("");
     const DType dtype = spec(p).dtype;
-    EXPECT_EQ(elements(vectors_.ddp->parameter(spec(p).name, dtype), size(p), dtype), stored(p)) << spec(p).name;
+    EXPECT_EQ(elements_at(vectors_.ddp->parameter(spec(p).name, dtype), size(p), dtype), stored(p)) << spec(p).name;
   }
 
   std::vector<double> stored(int p) const {

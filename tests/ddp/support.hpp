@@ -2,14 +2,16 @@
 // Meshes, configurations and comparisons for tests of DistributedDataParallel.
 #pragma once
 
-#include "support/elements.hpp"
+#include "support/any_memory.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_calls.hpp"
+#include "support/on_stream.hpp"
 #include "support/rounds.hpp"
 #include "support/scoped_environment.hpp"
 #include "support/world.hpp"
 #include <ostraka/ddp/distributed_data_parallel.hpp>
 #include <ostraka/optim/optimizer.hpp>
+#include <ostraka/runtime/progress.hpp>
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -28,9 +30,10 @@ namespace ostraka::ddp::test {
 using namespace ostraka::test;
 using DdpPtr = std::shared_ptr<DistributedDataParallel>;
 
-/// All ranks on one axis. Memory that nobody wrote, or that was released, is NaN from here on.
+/// All ranks on one axis. Memory that nobody wrote, or that was released, is NaN from here on, unless the environment
+/// says otherwise.
 inline buffer::MeshPtr make_mesh() {
-  setenv("OSTRAKA_CHECK", "1", 1);
+  setenv("OSTRAKA_CHECK", "1", 0);
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {ranks});
 }
 
@@ -42,7 +45,7 @@ inline buffer::MeshPtr make_unchecked_mesh(std::vector<int> sizes = {ranks}) {
 
 /// Two rows of half of the ranks each, where that is possible, else one row.
 inline buffer::MeshPtr make_plane() {
-  setenv("OSTRAKA_CHECK", "1", 1);
+  setenv("OSTRAKA_CHECK", "1", 0);
   const int outer = ranks % 2 == 0 ? 2 : 1;
   return mesh::DeviceMesh::create(MPI_COMM_WORLD, {outer, ranks / outer});
 }
@@ -87,9 +90,33 @@ inline void expect_close(const std::vector<double>& found, const std::vector<dou
 /// 1 + 2 + ... + ranks.
 inline double sum_of_ranks() { return ranks * (ranks + 1) / 2.0; }
 
+/// Waits for a request of a test while the library goes on: peers may need that.
+inline void finish(MPI_Request request) {
+  runtime::wait_until(
+      [&] {
+        int is_done = 0;
+        MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+        return is_done != 0;
+      },
+      "communication of the test");
+}
+
 inline std::int64_t sum_over_ranks(std::int64_t value) {
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-  return value;
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::int64_t sum = 0;
+  MPI_Iallreduce(&value, &sum, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, &request);
+  finish(request);
+  return sum;
+}
+
+/// What a caller does with a gradient: data = beta * data + values.
+inline void add_elements(const DistributedDataParallel::Gradient& place, const std::vector<double>& values,
+                         DType dtype) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto k = static_cast<std::int64_t>(i);
+    set_element(place.data, k, dtype,
+                place.beta == 0 ? values[i] : place.beta * element(place.data, k, dtype) + values[i]);
+  }
 }
 
 /// `action` fails on every rank with one and the same text. Collective.
@@ -109,9 +136,12 @@ void expect_error_everywhere(Status status, Action&& action, std::initializer_li
       parts);
   std::string first = text;
   auto size = static_cast<int>(text.size());
-  MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD, &request);
+  finish(request);
   first.resize(static_cast<std::size_t>(size));
-  MPI_Bcast(first.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD);
+  MPI_Ibcast(first.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD, &request);
+  finish(request);
   EXPECT_EQ(text, first) << "other ranks got another error";
 }
 

@@ -266,26 +266,6 @@ TEST(NoSync, RestoresWhatItFound) {
   v.expect_gradients(3);
 }
 
-TEST(NoSync, NothingIsReduced) {
-  if (!is_mpi() || ranks == 1)
-    GTEST_SKIP() << "counts what MPI is asked for";
-  const auto mesh = make_unchecked_mesh();
-  for (const bool sharded : {false, true}) {
-    Vectors v(mesh, make_config(sharded), letters(4));
-    mpi_calls = {};
-    {
-      const auto scope = v.ddp->no_sync();
-      v.backward(1);
-      v.backward(1);
-    }
-    EXPECT_EQ(started(), 0);
-    v.backward(1);
-    EXPECT_GT(started(), 0);
-    v.ddp->finish_grad_sync();
-    v.expect_gradients(3);
-  }
-}
-
 // A parameter of the first micro-batches only: its gradient is kept for the reduction.
 TEST(NoSync, UsedInAnEarlierMicroBatchOnly) {
   const auto mesh = make_mesh();

@@ -72,16 +72,15 @@ public:
   }
   void expect_weight(const std::string& name, double value) {
     const DType dtype = spec(name).dtype;
-    EXPECT_EQ(elements(ddp->parameter(name, dtype), size(name), dtype), constant(size(name), value)) << name;
+    EXPECT_EQ(elements_at(ddp->parameter(name, dtype), size(name), dtype), constant(size(name), value)) << name;
   }
 
   /// Adds `value` to every element of the gradient; returns beta.
   double write(const std::string& name, double value) {
     const DType dtype = ddp->gradient_dtype(name);
-    const auto [data, beta] = ddp->gradient(name, dtype);
-    for (std::int64_t i = 0; i < size(name); ++i)
-      set_element(data, i, dtype, beta == 0 ? value : beta * element(data, i, dtype) + value);
-    return beta;
+    const auto place = ddp->gradient(name, dtype);
+    on_stream(ddp->mesh()->device(), [=, values = constant(size(name), value)] { add_elements(place, values, dtype); });
+    return place.beta;
   }
   double contribute(const std::string& name, double value) {
     const double beta = write(name, value);
@@ -99,7 +98,7 @@ public:
   void expect_gradient(const std::string& name, double expected, int holders) {
     const DType dtype = main_dtype_of(ddp->config(), spec(name).dtype);
     const buffer::TensorRange own = ddp->main_gradient(name, dtype);
-    EXPECT_EQ(elements(own.data, own.count, dtype), constant(own.count, expected)) << name;
+    EXPECT_EQ(elements_at(own.data, own.count, dtype), constant(own.count, expected)) << name;
     EXPECT_EQ(sum_over_ranks(own.count), size(name) * holders) << name;
   }
   void expect_gradient(const std::string& name, double expected) {
@@ -133,6 +132,18 @@ private:
 public:
   DdpPtr ddp;
 };
+
+/// Where the whole gradient stands; the reduced one is its part.
+inline const void* address_of(Vectors& v, const std::string& name) {
+  for (const buffer::NamedState& state : v.ddp->named_states())
+    for (std::size_t i = 0; i < state.tensor_names.size(); ++i)
+      if (state.tensor_names[i] == name) {
+        const buffer::DBuffer& part = state.main_gradient;
+        const std::int64_t first = state.main_gradient.layout()->tensor_range(static_cast<int>(i)).begin;
+        return static_cast<const double*>(part.data()) + (first - part.range().begin);
+      }
+  return nullptr;
+}
 
 /// Vectors whose weights every step lowers by one.
 class Lowered : public Vectors {

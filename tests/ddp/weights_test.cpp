@@ -104,10 +104,12 @@ TEST(Weights, CallersMayUpdateThem) {
     v.backward(rank + 1);
     v.ddp->finish_grad_sync();
     for (const ParameterSpec& spec : v.specs()) {
-      auto* weight = static_cast<double*>(v.ddp->parameter(spec.name, DType::f64));
-      const auto* gradient = static_cast<const double*>(v.ddp->main_gradient(spec.name, DType::f64).data);
-      for (int k = 0; k < 30; ++k)
-        weight[k] -= gradient[k];
+      on_stream(v.ddp->mesh()->device(),
+                [weight = static_cast<double*>(v.ddp->parameter(spec.name, DType::f64)),
+                 gradient = static_cast<const double*>(v.ddp->main_gradient(spec.name, DType::f64).data)] {
+                  for (int k = 0; k < 30; ++k)
+                    weight[k] -= gradient[k];
+                });
     }
   }
   v.expect_weight("c.w", 3 - 2 * sum_of_ranks() / ranks);

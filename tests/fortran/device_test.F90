@@ -31,6 +31,8 @@ program device_test
   call check_buffers()
   call check_symmetric_memory(OSTRAKA_DEVICE_CUDA)
   call check_streams()
+  call check_ddp(.false.)
+  call check_ddp(.true.)
 #else
   call check_refusals()
 #endif
@@ -183,6 +185,61 @@ contains
     call total%destroy()
     call mesh%destroy()
     call expect(cuda_stream_destroy(stream) == 0, __LINE__)
+  end subroutine
+
+  !! Whole weights and their gradients, by addresses.
+  subroutine check_ddp(sharded)
+    logical, intent(in) :: sharded
+    type(ostraka_mesh_t) :: mesh
+    type(ostraka_ddp_t) :: ddp
+    type(ostraka_optimizer_t) :: steps
+    type(c_ptr) :: address
+    real(real64), pointer :: array(:)
+    real(real64) :: values(12), beta
+    real(real64), target :: found(12), contribution(12)
+    integer(int64) :: count, offset
+    integer :: k, step
+    logical :: yes
+
+    values = [(real(2 * k, real64), k = 1, 12)]
+    contribution = my_rank
+    call mesh%create(MPI_COMM_WORLD%mpi_val, device=OSTRAKA_DEVICE_CUDA)
+    call ddp%create(mesh, scaling=OSTRAKA_SCALING_SUM, bucket_size=12_int64, sharded_optimizer=sharded, &
+      overlap_param_gather=sharded)
+    call ddp%add_parameter('a.w', [12])
+    call ddp%add_parameter('b.w', [12])
+    call ddp%finalize()
+    call ddp%set_parameter('a.w', values)
+    call ddp%set_parameter('b.w', values)
+    call steps%create_sgd(ddp, learning_rate=0.5d0)
+    do step = 1, 3
+      call ddp%zero_grad_buffer()
+      call ddp%pre_forward('a')
+      call ddp%gradient('b.w', OSTRAKA_F64, address, count, beta)
+      call expect(count == 12 .and. beta == 0, __LINE__)
+      call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(contribution), address, 96_int64)
+      call ddp%gradient_ready('b.w')
+      call ddp%gradient('a.w', array)
+      call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(array), c_loc(found), 96_int64)
+      call expect(all(found == 0), __LINE__) ! since nobody asked for beta
+      call ddp%gradient_ready('a.w')
+      call ddp%finish_grad_sync()
+      call steps%step()
+    end do
+    call ddp%main_gradient('b.w', OSTRAKA_F64, address, count, offset)
+    call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, address, c_loc(found), 8 * count)
+    call expect(all(found(:count) == num_ranks * (num_ranks - 1) / 2), __LINE__)
+    call ddp%parameter('b.w', OSTRAKA_F64, address, count)
+    call ostraka_is_device_memory(address, yes)
+    call expect(yes .and. count == 12, __LINE__)
+    call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, address, c_loc(found), 96_int64)
+    call expect(all(found == values - 1.5d0 * (num_ranks * (num_ranks - 1) / 2)), __LINE__)
+    call ddp%parameter('a.w', array)
+    call ostraka_copy_now(OSTRAKA_DEVICE_CUDA, c_loc(array), c_loc(found), 96_int64)
+    call expect(all(found == values), __LINE__)
+    call steps%destroy()
+    call ddp%destroy()
+    call mesh%destroy()
   end subroutine
 #else
   !! Every way to a GPU says which build has it, and nothing changes.

@@ -72,6 +72,9 @@ private:
     for (const int i : plan_.states)
       if (const auto& refresh = content_.states[i].refresh)
         refresh();
+    for (const int i : plan_.states)
+      if (const auto& after_update = content_.states[i].after_update)
+        after_update();
     comm::agree_on_status(*group_, error);
     return sums;
   }

@@ -2,6 +2,7 @@
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/comm/running.hpp>
 #include <ostraka/comm/step_status.hpp>
+#include <ostraka/runtime/progress.hpp>
 
 #include <utility>
 
@@ -32,6 +33,23 @@ void StepStatus::record(const Error& error) {
 
 void StepStatus::fail(const std::string& message) {
   record(Error(Status::USER_FAILURE, message.empty() ? "the caller reported a failure" : message));
+}
+
+void StepStatus::wait(runtime::Stream& compute, const runtime::Event& event, const std::string& operation,
+                      const std::function<std::vector<std::string>()>& causes) {
+  if (compute.device() == runtime::Device::host)
+    return attempt([&] { compute.wait(event); });
+  try {
+    compute.wait(event);
+    compute.hand_over();
+    runtime::progress_all();
+    const std::vector<std::string> found = causes();
+    expect(found.empty(), Status::COMMUNICATION, operation, ": ", found.empty() ? "" : found.front());
+  } catch (const Error& error) {
+    if (error.status() == Status::TIME_OUT)
+      throw;
+    record(error);
+  }
 }
 
 void StepStatus::agree(Communicator& all) {

@@ -6,11 +6,13 @@
 #include <ostraka/base/error.hpp>
 #include <ostraka/base/export.hpp>
 #include <ostraka/comm/communicator.hpp>
+#include <ostraka/runtime/stream.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ostraka::comm {
 
@@ -36,6 +38,11 @@ public:
   /// The same where the caller's own work failed; `message` may be empty.
   void fail(const std::string& message);
   bool has_failed() const { return failure_.has_value(); }
+  /// The end of what a step has started: `compute` goes on behind `event`, and hosts wait for it. What fails is kept if
+  /// this rank can go on, on devices in any case, as far as it is known by now: for there hosts still agree on it, and
+  /// later calls say what fails later. `causes` says why communicators cannot be used any more. TIME_OUT.
+  void wait(runtime::Stream& compute, const runtime::Event& event, const std::string& operation,
+            const std::function<std::vector<std::string>()>& causes);
   /// The end of a step: throws the failure of the lowest rank that has one, on every rank. Collective.
   void agree(Communicator& all);
   /// The same; and whether all ranks passed the same `value`, if none failed.

@@ -43,23 +43,24 @@ Bucket::Gradient Bucket::gradient(int tensor) {
   return {buffer.tensor_range(tensor).data, holds_contributions};
 }
 
-void Bucket::start_reduction(bool all_reduce) {
-  runtime::Stream& reduce = *resources_->reduce;
+void Bucket::prepare_reduction() {
   for (std::size_t i = 0; i < written_.size(); ++i)
     if (written_[i] == 0)
       buffer::clear_tensor(accumulates_[i] != 0 ? accumulators_ : gradients_, static_cast<int>(i),
                            *resources_->compute);
   copy_accumulators(true);
-  reduce.wait(resources_->compute->record()); // sees what the caller wrote
+}
+
+void Bucket::start_reduction(bool all_reduce) {
+  runtime::Stream& reduce = *resources_->reduce;
   if (ranks_->pre_scale != 1)
     buffer::scale(ranks_->pre_scale, gradients_, reduce);
   is_whole_reduced_ = all_reduce || !contents_.is_sharded || is_rounded_between_axes();
   if (is_whole_reduced_) // over all axes at once
-    ranks_->communicators.all->allreduce(reduce, {gradients_.storage(), gradients_.byte_offset()}, gradients_.numel(),
-                                         gradients_.dtype(), ranks_->op, gradients_.name());
+    ranks_->communicators.data->allreduce(reduce, {gradients_.storage(), gradients_.byte_offset()}, gradients_.numel(),
+                                          gradients_.dtype(), ranks_->op, gradients_.name());
   else
     buffer::redistribute(gradients_, reduced_, reduce, ranks_->communicators);
-  reduction_ = reduce.record();
 }
 
 // 16-bit sums are rounded once, which takes one operation over all axes.
@@ -73,11 +74,9 @@ void Bucket::complete_whole() {
     return;
   buffer::redistribute(reduced_, gradients_.view(replicated(*ranks_)), *resources_->reduce, ranks_->communicators);
   is_whole_reduced_ = true;
-  reduction_ = resources_->reduce->record();
 }
 
 void Bucket::finish_reduction() {
-  resources_->compute->wait(reduction_);
   if (!main_gradient_.is_alias_of(gradients_))
     buffer::cast(reduced_, main_gradient_, *resources_->compute);
   copy_accumulators(false);

@@ -52,12 +52,14 @@ public:
   Gradient gradient(int tensor);
   bool is_written(int tensor) const { return written_[tensor] != 0; }
 
-  /// Queues the reduction; gradients that nobody wrote are zero. Afterwards the whole is reduced, or, with a sharded
-  /// optimizer and unless `all_reduce` (or 16-bit sums over several axes), this rank's part of it.
+  /// Gradients that nobody wrote are zero, and what is reduced is complete (compute queue).
+  void prepare_reduction();
+  /// Queues the reduction, behind which the whole is reduced, or, with a sharded optimizer and unless `all_reduce` (or
+  /// 16-bit sums over several axes), this rank's part of it (reduce queue).
   void start_reduction(bool all_reduce);
-  /// Queues what brings the reduced parts of all ranks together, if that is still to be done.
+  /// Queues what brings the reduced parts of all ranks together, if that is still to be done (reduce queue).
   void complete_whole();
-  /// Waits for what was queued; then main_gradient() is the reduced gradient.
+  /// main_gradient() follows from what was reduced (compute queue).
   void finish_reduction();
   /// Gradients count as zero: the next contributions start anew.
   void zero_grad();
@@ -89,7 +91,6 @@ private:
   std::vector<char> accumulates_; ///< [tensor] contributions add up in accumulators_
   std::vector<char> written_;     ///< [tensor] has contributions
   bool is_whole_reduced_ = false;
-  runtime::Event reduction_;
 };
 
 } // namespace ostraka::ddp

@@ -2,6 +2,7 @@
 // Buckets that are reduced and gathered together, and how far that is.
 #pragma once
 
+#include <ostraka/comm/launches.hpp>
 #include <ostraka/ddp/bucket.hpp>
 
 #include <memory>
@@ -21,9 +22,14 @@ struct BucketGroup {
     gathering, ///< in flight
   };
 
+  using Lines = comm::Launches::Lines;
+
   std::vector<std::shared_ptr<Bucket>> buckets;
+  Lines reduction_lines; ///< empty unless there is something to be launched together
+  Lines gather_lines;
   Gradients gradients = Gradients::open;
   WeightState weights = WeightState::whole;
+  runtime::Event gathered;
 };
 
 } // namespace ostraka::ddp

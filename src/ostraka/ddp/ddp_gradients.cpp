@@ -99,11 +99,18 @@ void DistributedDataParallel::end_no_sync() {
 
 // --- reductions
 
-void DistributedDataParallel::start_reduction(int group, bool all_reduce) {
-  for (const auto& bucket : groups_[group].buckets)
+void DistributedDataParallel::start_reduction(int number, bool all_reduce) {
+  BucketGroup& group = groups_[number];
+  runtime::Stream& reduce = *resources_->reduce;
+  for (const auto& bucket : group.buckets)
+    bucket->prepare_reduction();
+  reduce.wait(resources_->compute->record()); // sees what the caller wrote
+  comm::Launches launches(group.reduction_lines, reduce, group.buckets.size() > 1);
+  for (const auto& bucket : group.buckets)
     bucket->start_reduction(all_reduce);
-  groups_[group].gradients = Gradients::reducing;
-  next_reduction_ = group + 1;
+  launches.submit();
+  group.gradients = Gradients::reducing;
+  next_reduction_ = number + 1;
 }
 
 // Collective operations start all gathers: a peer may wait for one that this rank had no reason to start, and here they
@@ -152,7 +159,7 @@ void DistributedDataParallel::start_grad_sync() {
   resources_->status->communicate([&] {
     start_reductions(false);
     if (!config().overlap_grad_reduce)
-      resources_->status->attempt([&] { resources_->compute->wait(resources_->reduce->record()); });
+      wait_for_reductions("start_grad_sync");
   });
 }
 
@@ -174,9 +181,10 @@ void DistributedDataParallel::finish_grad_sync(bool force_all_reduce) {
     }
     status.attempt([&] {
       if (force_all_reduce)
-        for_all_buckets([](Bucket& bucket) { bucket.complete_whole(); });
-      for_all_buckets([](Bucket& bucket) { bucket.finish_reduction(); });
+        complete_whole_gradients();
     });
+    wait_for_reductions("finish_grad_sync");
+    status.attempt([&] { for_all_buckets([](Bucket& bucket) { bucket.finish_reduction(); }); });
     try {
       status.agree(*dense_->communicators.all);
     } catch (const Error& error) {
@@ -185,6 +193,25 @@ void DistributedDataParallel::finish_grad_sync(bool force_all_reduce) {
       throw;
     }
     end_step(false);
+  });
+}
+
+void DistributedDataParallel::complete_whole_gradients() {
+  for (const BucketGroup& group : groups_) {
+    comm::Launches launches(group.gather_lines, *resources_->reduce, group.buckets.size() > 1);
+    for (const auto& bucket : group.buckets)
+      bucket->complete_whole();
+    launches.submit();
+  }
+}
+
+void DistributedDataParallel::wait_for_reductions(const char* operation) {
+  resources_->status->wait(*resources_->compute, resources_->reduce->record(), operation, [this] {
+    std::vector<std::string> causes = dense_->communicators.failures();
+    if (expert_ != nullptr)
+      for (std::string& cause : expert_->communicators.failures())
+        causes.push_back(std::move(cause));
+    return causes;
   });
 }
 

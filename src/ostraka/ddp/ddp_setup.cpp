@@ -6,6 +6,7 @@
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/ddp/distributed_data_parallel.hpp>
 #include <ostraka/layout/builders.hpp>
+#include <ostraka/runtime/device.hpp>
 #include <ostraka/runtime/lifetime.hpp>
 
 #include <algorithm>
@@ -41,6 +42,15 @@ std::string module_of(const std::string& parameter) {
   return dot == std::string::npos ? "" : parameter.substr(0, dot);
 }
 
+// In the order in which a reduction over several axes uses them: the innermost one cuts what the others reduce.
+void add_lines(BucketGroup& group, const mesh::Communicators& communicators) {
+  const auto& reduce = communicators.reduce;
+  group.reduction_lines.push_back(communicators.data);
+  group.reduction_lines.push_back(reduce.back());
+  group.reduction_lines.insert(group.reduction_lines.end(), reduce.begin(), reduce.end() - 1);
+  group.gather_lines.push_back(communicators.gather.back());
+}
+
 GroupSizes sizes_of(const Ranks& ranks, bool is_sharded) {
   return {ranks.mesh->size(), is_sharded ? ranks.mesh->axis_size(ranks.mesh->dims() - 1) : 1};
 }
@@ -53,9 +63,8 @@ std::shared_ptr<DistributedDataParallel> DistributedDataParallel::create(buffer:
   expect(mesh != nullptr, Status::INVALID_ARGUMENT, "ddp: the mesh is null");
   comm::Communicator& all = *mesh->communicators().all;
   comm::together(all, [&] {
-    for (const auto& one : {mesh, expert_mesh})
-      expect(one == nullptr || one->device() == runtime::Device::host, Status::NOT_SUPPORTED,
-             "ddp: this version steps on hosts only; make its meshes with the device host");
+    expect(expert_mesh == nullptr || expert_mesh->device() == mesh->device(), Status::INVALID_ARGUMENT,
+           "ddp: the expert mesh is on another device than the mesh; make both on one");
     validate(config);
     expect(expert_mesh == nullptr || mesh->size() % expert_mesh->size() == 0, Status::INVALID_ARGUMENT,
            "ddp: the expert mesh has ", expert_mesh == nullptr ? 0 : expert_mesh->size(),
@@ -92,9 +101,10 @@ DistributedDataParallel::DistributedDataParallel(buffer::MeshPtr mesh, Config co
   const auto have_failed = [dense = dense_, expert = expert_] {
     return dense->communicators.have_failed() || (expert != nullptr && expert->communicators.have_failed());
   };
+  const runtime::Device device = dense_->mesh->device();
   resources_ = std::make_shared<Resources>(
-      Resources{std::move(config), runtime::make_host_compute_stream(), runtime::make_host_queue("ddp gather"),
-                runtime::make_host_queue("ddp reduce"), std::make_unique<comm::StepStatus>("ddp", have_failed)});
+      Resources{std::move(config), runtime::compute_stream(device), runtime::make_queue(device, "ddp gather"),
+                runtime::make_queue(device, "ddp reduce"), std::make_unique<comm::StepStatus>("ddp", have_failed)});
 }
 
 std::shared_ptr<Ranks> DistributedDataParallel::make_ranks(buffer::MeshPtr mesh, const std::string& owner) {
@@ -104,9 +114,11 @@ std::shared_ptr<Ranks> DistributedDataParallel::make_ranks(buffer::MeshPtr mesh,
 
 DistributedDataParallel::~DistributedDataParallel() {
   try {
-    if (resources_->status->is_usable())
+    if (resources_->status->is_usable()) {
       for (const auto& stream : {resources_->gather, resources_->reduce})
         resources_->compute->wait(stream->record());
+      resources_->compute->hand_over(); // hosts may carry what is waited for
+    }
   } catch (const std::exception&) { // the communicators keep what is in flight; there is nobody left to tell
   }
   for (const auto& ranks : {dense_, expert_})
@@ -280,6 +292,11 @@ void DistributedDataParallel::make_groups(std::vector<std::shared_ptr<Bucket>> b
       groups_.emplace_back();
     groups_.back().buckets.push_back(buckets[b]);
   }
+  for (BucketGroup& group : groups_)
+    if (group.buckets.size() > 1)
+      for (const auto& ranks : {dense_, expert_})
+        if (ranks != nullptr)
+          add_lines(group, ranks->communicators);
   std::map<std::string_view, int> numbers;
   for (std::size_t i = 0; i < specs_.size(); ++i)
     numbers[specs_[i].name] = static_cast<int>(i);
@@ -339,6 +356,7 @@ void DistributedDataParallel::broadcast_params() {
   resources_->status->communicate([&] {
     gather_all(false);
     for_all_weights([](Weights& weights) { weights.broadcast(); });
+    resources_->compute->hand_over();
   });
   has_compared_weights_ = true;
 }

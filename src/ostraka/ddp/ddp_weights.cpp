@@ -70,11 +70,16 @@ void DistributedDataParallel::require_finalized(const char* operation) const {
 // A gather can only start after those of all groups that a forward pass uses before, so that starts have one order on
 // all ranks; groups are gathered from the last to the first.
 void DistributedDataParallel::start_gathers(int last, bool force) {
+  runtime::Stream& gather = *resources_->gather;
   for (int g = static_cast<int>(groups_.size()) - 1; g >= last; --g) {
     BucketGroup& group = groups_[g];
     if (group.weights == WeightState::stale || (force && group.weights == WeightState::whole)) {
+      gather.wait(resources_->compute->record()); // sees what the optimizer wrote
+      comm::Launches launches(group.gather_lines, gather, group.buckets.size() > 1);
       for (const auto& bucket : group.buckets)
         bucket->weights().start_gather();
+      launches.submit();
+      group.gathered = gather.record();
       group.weights = WeightState::gathering;
     }
   }
@@ -83,8 +88,8 @@ void DistributedDataParallel::start_gathers(int last, bool force) {
 void DistributedDataParallel::finish_gather(int group) {
   if (groups_[group].weights != WeightState::gathering)
     return;
-  for (const auto& bucket : groups_[group].buckets)
-    bucket->weights().finish_gather();
+  resources_->compute->wait(groups_[group].gathered);
+  resources_->compute->hand_over(); // the caller reads behind what it waits for
   groups_[group].weights = WeightState::whole;
 }
 
@@ -184,16 +189,13 @@ void DistributedDataParallel::make_updatable() {
 
 void DistributedDataParallel::refresh(int group, Bucket& bucket, bool is_model_written) {
   bucket.weights().refresh(is_model_written);
-  if (!bucket.weights().is_sharded())
-    return;
-  if (config().overlap_param_gather) {
+  if (bucket.weights().is_sharded())
     groups_[group].weights = WeightState::stale;
-    return;
-  }
-  resources_->status->communicate([&] {
-    bucket.weights().start_gather();
-    bucket.weights().finish_gather();
-  });
+}
+
+void DistributedDataParallel::gather_updated() {
+  if (!config().overlap_param_gather)
+    resources_->status->communicate([&] { gather_all(false); });
 }
 
 std::vector<buffer::NamedState> DistributedDataParallel::named_states() {
@@ -234,6 +236,7 @@ buffer::NamedState DistributedDataParallel::named_state(int group, const std::sh
   state.before_update = [owner] { owner()->make_updatable(); };
   state.refresh = [owner, group, bucket] { owner()->refresh(group, *bucket, false); };
   state.publish = [owner, group, bucket] { owner()->refresh(group, *bucket, true); };
+  state.after_update = [owner] { owner()->gather_updated(); };
   return state;
 }
 

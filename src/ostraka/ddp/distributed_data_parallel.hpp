@@ -39,7 +39,7 @@ public:
   /// Gradients are reduced over all ranks of `mesh`, those of expert parameters over all ranks of `expert_mesh`: some
   /// of the ranks of `mesh`, those that have the same experts. A sharded optimizer is sharded over the innermost axis
   /// of either. Collective over `mesh`. INVALID_ARGUMENT for a configuration that makes no sense, RANKS_DISAGREE for
-  /// different ones, TYPE_MISMATCH for types that cannot be, NOT_SUPPORTED for meshes of GPUs.
+  /// different ones, TYPE_MISMATCH for types that cannot be.
   static std::shared_ptr<DistributedDataParallel> create(buffer::MeshPtr mesh, Config config = {},
                                                          buffer::MeshPtr expert_mesh = nullptr);
   /// Collective, since communicators are freed.
@@ -214,8 +214,10 @@ private:
   bool is_counting() const { return config().overlap_grad_reduce && is_syncing(); }
   bool is_missing(const Place& place) const;
   void check_missing();
-  void start_reduction(int group, bool all_reduce);
+  void start_reduction(int number, bool all_reduce);
   void start_reductions(bool all_reduce);
+  void complete_whole_gradients();
+  void wait_for_reductions(const char* operation);
   bool is_reduced() const;
   void end_step(bool failed);
 
@@ -226,6 +228,7 @@ private:
   void make_updatable();
   buffer::NamedState named_state(int group, const std::shared_ptr<Bucket>& bucket);
   void refresh(int group, Bucket& bucket, bool is_model_written);
+  void gather_updated();
 
   std::shared_ptr<Resources> resources_;
   std::shared_ptr<Ranks> dense_;

@@ -25,6 +25,7 @@ struct Ranks {
 
 struct Resources {
   Config config;
+  // Memory changes hands in the order of the compute stream, which waits for reductions before gradients go.
   std::shared_ptr<runtime::Stream> compute;
   std::shared_ptr<runtime::Stream> gather;
   std::shared_ptr<runtime::Stream> reduce;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/execute.hpp>
+#include <ostraka/buffer/hash.hpp>
 #include <ostraka/ddp/weights.hpp>
 
 #include <utility>
@@ -45,33 +45,21 @@ void Weights::set(int index, const void* data, std::int64_t count, DType dtype) 
 }
 
 void Weights::broadcast() {
-  ranks_->communicators.all->broadcast(*resources_->compute, {whole_.storage(), whole_.byte_offset()}, whole_.bytes(),
-                                       0, whole_.name());
+  ranks_->communicators.data->broadcast(*resources_->compute, {whole_.storage(), whole_.byte_offset()}, whole_.bytes(),
+                                        0, whole_.name());
   if (!main_.is_alias_of(whole_))
     buffer::cast(model_, main_, *resources_->compute);
 }
 
-std::int64_t Weights::hash() const {
-  return Hash().bytes(whole_.data(), static_cast<std::size_t>(whole_.bytes())).value();
-}
+std::int64_t Weights::hash() const { return buffer::hash_of(whole_); }
 
-std::int64_t Weights::hash(int index) const {
-  const buffer::TensorRange range = whole_.tensor_range(index);
-  return Hash().bytes(range.data, static_cast<std::size_t>(range.count * size_of(dtype()))).value();
-}
+std::int64_t Weights::hash(int index) const { return buffer::hash_of(whole_, index); }
 
 void Weights::refresh(bool is_model_written) {
   if (!is_model_written && !main_.is_alias_of(whole_))
     buffer::cast(main_, model_, *resources_->compute);
 }
 
-void Weights::start_gather() {
-  runtime::Stream& gather = *resources_->gather;
-  gather.wait(resources_->compute->record()); // sees what the optimizer wrote
-  buffer::redistribute(model_, whole_, gather, ranks_->communicators);
-  gather_ = gather.record();
-}
-
-void Weights::finish_gather() { resources_->compute->wait(gather_); }
+void Weights::start_gather() { buffer::redistribute(model_, whole_, *resources_->gather, ranks_->communicators); }
 
 } // namespace ostraka::ddp

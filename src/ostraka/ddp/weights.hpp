@@ -32,16 +32,15 @@ public:
 
   /// Writes a whole tensor, and this rank's part of it to the main weights.
   void set(int index, const void* data, std::int64_t count, DType dtype);
-  /// Copies all weights from rank 0; main weights follow from them. Collective, complete on return.
+  /// Copies all weights from rank 0; main weights follow from them (compute queue). Collective.
   void broadcast();
-  /// Equal on ranks that have the same weights, or the same tensor.
+  /// Equal on ranks that have the same weights, or the same tensor. Waits for the compute queue.
   std::int64_t hash() const;
   std::int64_t hash(int index) const;
   /// Main weights have changed: this rank's part of the weights follows, unless it has been written already.
   void refresh(bool is_model_written);
-  /// Queues the gather of the whole from the parts of all ranks.
+  /// Queues the gather of the whole from the parts of all ranks (gather queue).
   void start_gather();
-  void finish_gather();
 
 private:
   std::shared_ptr<Resources> resources_;
@@ -49,7 +48,6 @@ private:
   buffer::DBuffer whole_;
   buffer::DBuffer model_; ///< this rank's part of whole_
   buffer::DBuffer main_;
-  runtime::Event gather_;
 };
 
 /// Placements of what the optimizer updates, of whole buffers, and of buffers that every rank adds to.

@@ -95,6 +95,7 @@ FsdpContext::~FsdpContext() {
       for (auto& module : modules_)
         module->reshard_groups(); // waits for gathers in flight
       resources_->compute->wait(resources_->reduce->record());
+      resources_->compute->hand_over(); // hosts may carry what is waited for
     }
   } catch (const std::exception&) { // the communicators keep what is in flight; there is nobody left to tell
   }

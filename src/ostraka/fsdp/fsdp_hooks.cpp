@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a module does when the caller says that it runs.
 #include <ostraka/base/error.hpp>
+#include <ostraka/comm/launches.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
 #include <ostraka/fsdp/fsdp_module.hpp>
-#include <ostraka/fsdp/impl/launches.hpp>
 #include <ostraka/runtime/region.hpp>
 
 #include <algorithm>
@@ -146,7 +146,7 @@ void FsdpModule::unshard_groups() {
   const Resources& resources = *context_.resources_;
   std::exception_ptr failure;
   unshard_together(groups_, [&](auto&& ask) {
-    impl::Launches launches(resources.communicators.gather, *resources.gather,
+    comm::Launches launches(resources.communicators.gather, *resources.gather,
                             groups_.size() > 1 && resources.gathers_outwards_in());
     try {
       ask();
@@ -202,7 +202,7 @@ void FsdpModule::reduce() {
     const bool collects =
         reduced_.size() > 1 && resources.reductions(step) == 1 &&
         std::none_of(reduced_.begin(), reduced_.end(), [](const auto* group) { return group->updates(); });
-    impl::Launches launches(resources.communicators.reduce, *resources.reduce, collects);
+    comm::Launches launches(resources.communicators.reduce, *resources.reduce, collects);
     queue();
     launches.submit();
   });

@@ -2,7 +2,6 @@
 // The end of a micro-batch: what a rank still owes the others, one status for all, and a fresh start.
 #include <ostraka/comm/agreement.hpp>
 #include <ostraka/fsdp/fsdp_context.hpp>
-#include <ostraka/runtime/progress.hpp>
 
 #include <algorithm>
 
@@ -48,23 +47,10 @@ void FsdpContext::finish_backward() {
   });
 }
 
-// On hosts peers read the slots until then. On devices the compute stream waits, and hosts agree on what has failed so
-// far by a communicator of their own, although those of the device can carry nothing more.
+// On hosts peers read the slots until then.
 void FsdpContext::wait_for_reductions() {
-  const auto wait = [&] { resources_->compute->wait(resources_->reduce->record()); };
-  if (resources_->mesh->device() == runtime::Device::host)
-    return status_.attempt(wait);
-  try {
-    wait();
-    resources_->compute->hand_over();
-    runtime::progress_all();
-    const std::vector<std::string> causes = resources_->communicators.failures();
-    expect(causes.empty(), Status::COMMUNICATION, "finish_backward: ", causes.empty() ? "" : causes.front());
-  } catch (const Error& error) {
-    if (error.status() == Status::TIME_OUT)
-      throw;
-    status_.record(error);
-  }
+  status_.wait(*resources_->compute, resources_->reduce->record(), "finish_backward",
+               [this] { return resources_->communicators.failures(); });
 }
 
 bool FsdpContext::updates_while_reducing() const {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ostraka/buffer/hash.hpp>
 #include <ostraka/fsdp/impl/host_copy.hpp>
 #include <ostraka/fsdp/initial_values.hpp>
 #include <ostraka/layout/builders.hpp>
@@ -42,7 +43,7 @@ void InitialValues::keep(int index, const void* data, std::int64_t count, DType 
   } else if (!hashes_.empty()) {
     DBuffer converted = make_zero(index);
     converted.copy_from(0, data, count, dtype);
-    hashes_[index] = impl::hash_of(converted);
+    hashes_[index] = buffer::hash_of(converted);
   }
 }
 
@@ -56,7 +57,7 @@ void InitialValues::keep(int index, const Fill& fill) {
 
 std::int64_t InitialValues::hash(int index) const {
   const std::optional<std::int64_t>& known = hashes_[static_cast<std::size_t>(index)];
-  return known ? *known : impl::hash_of(make_zero(index)); // what nobody sets is zero
+  return known ? *known : buffer::hash_of(make_zero(index)); // what nobody sets is zero
 }
 
 // To the first of all ranks that hold a part, and from there to the others.

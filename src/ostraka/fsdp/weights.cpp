@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostraka/buffer/execute.hpp>
+#include <ostraka/buffer/hash.hpp>
 #include <ostraka/fsdp/impl/host_copy.hpp>
 #include <ostraka/fsdp/impl/make_weights.hpp>
 
@@ -63,7 +64,7 @@ void Weights::cast(WeightPart from, WeightPart to, Queue queue) {
   buffer::cast(buffer(from), buffer(to), *(queue == Queue::gather ? resources_->gather : resources_->compute));
 }
 
-std::int64_t Weights::part_hash() const { return impl::hash_of(main_); }
+std::int64_t Weights::part_hash() const { return buffer::hash_of(main_); }
 
 void Weights::broadcast() {
   begin_update();
@@ -78,7 +79,7 @@ void Weights::remember_whole() {
 
 bool Weights::were_written() const { return remembered_ && *remembered_ != hash_whole(); }
 
-std::int64_t Weights::hash_whole() const { return impl::hash_of(whole_); }
+std::int64_t Weights::hash_whole() const { return buffer::hash_of(whole_); }
 
 std::unique_ptr<Weights> make_weights(std::shared_ptr<Resources> resources, const GroupPlan& plan,
                                       const std::string& name) {

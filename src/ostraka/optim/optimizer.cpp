@@ -187,6 +187,9 @@ void Optimizer::step() {
       state.refresh();
     used_versions_.push_back(version_of(state));
   }
+  for (const NamedState& state : states_)
+    if (state.after_update)
+      state.after_update();
   hand_over(states_);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hosts read and write of buffers, wherever those lie. On devices everything waits for the compute stream.
+// What hosts write to buffers, wherever those lie. On devices everything waits for the compute stream.
 #pragma once
 
-#include <ostraka/base/hash.hpp>
 #include <ostraka/buffer/dbuffer.hpp>
 #include <ostraka/fsdp/initial_values.hpp>
 #include <ostraka/runtime/device.hpp>
@@ -12,16 +11,6 @@
 #include <vector>
 
 namespace ostraka::fsdp::impl {
-
-/// Of this rank's elements.
-inline std::int64_t hash_of(const buffer::DBuffer& buffer) {
-  const auto bytes = static_cast<std::size_t>(buffer.bytes());
-  if (buffer.storage()->device() == runtime::Device::host)
-    return Hash().bytes(buffer.data(), bytes).value();
-  std::vector<std::byte> copy(bytes);
-  runtime::copy_now(buffer.storage()->device(), buffer.data(), copy.data(), buffer.bytes());
-  return Hash().bytes(copy.data(), bytes).value();
-}
 
 /// Has `fill` write this rank's elements of tensor `index`, if there are any, in memory of the host.
 inline void fill_tensor(const buffer::DBuffer& buffer, int index, const Fill& fill) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What is started together on several communicators.
 #pragma once
 
 #include <ostraka/comm/communicator.hpp>
@@ -8,13 +9,13 @@
 #include <optional>
 #include <vector>
 
-namespace ostraka::fsdp::impl {
+namespace ostraka::comm {
 
 /// While it lives, what some communicators are asked for on `stream` is collected: one launch for each of them where
 /// NCCL aggregates, in their order.
 class Launches {
 public:
-  using Lines = std::vector<std::shared_ptr<comm::Communicator>>;
+  using Lines = std::vector<std::shared_ptr<Communicator>>;
 
   /// Not `collects`: nothing is collected.
   Launches(const Lines& lines, runtime::Stream& stream, bool collects) {
@@ -27,12 +28,12 @@ public:
 
   void submit() {
     if (groups_)
-      for (comm::Group& group : *groups_)
+      for (Group& group : *groups_)
         group.submit();
   }
 
 private:
-  std::optional<std::deque<comm::Group>> groups_;
+  std::optional<std::deque<Group>> groups_;
 };
 
-} // namespace ostraka::fsdp::impl
+} // namespace ostraka::comm
