@@ -2,9 +2,9 @@
 // A ZeRO-3 step that is nearly all communication: forward and backward through 8 layers of 2048 x 2048 f32 with one row
 // of input. Exposed is a step minus the same arithmetic without any communication, of the same round; the limit is a
 // reduce-scatter of all gradients between private buffers. Medians of interleaved rounds. Foreseen is what the room
-// plan says, from the arithmetic of the same rounds and from what `collectives` measured right before. usage: step
-// [--machine FILE] ... [NAME STEP_MS EXPOSED_MS] ..., files of collectives --json, and steps of others that were
-// measured at the same time (step.peers)
+// plan says, from the arithmetic of the same rounds, on weights where the step has them, and from what `collectives`
+// measured right before. usage: step [--machine FILE] ... [NAME STEP_MS EXPOSED_MS] ..., files of collectives --json,
+// and steps of others that were measured at the same time (step.peers)
 
 // ranks: 2
 // machine: f32 67108864 16384
@@ -91,21 +91,26 @@ struct Row {
 struct Bases {
   LonelyStep two, per_layer, two_updating, per_layer_updating, two_of_half, per_layer_of_half;
   Operation limit;
+  Weights no_gradients, two_gradients; ///< of arithmetic on shared weights
 
   Bases(const Weights& weights, int ranks)
       : two(weights, 2, {}, ranks), per_layer(weights, num_layers, {}, ranks),
         two_updating(weights, 2, {DType::f32, true}, ranks),
         per_layer_updating(weights, num_layers, {DType::f32, true}, ranks),
         two_of_half(weights, 2, {DType::bf16}, ranks), per_layer_of_half(weights, num_layers, {DType::bf16}, ranks),
-        limit(make_limit({ranks, 1, num_layers * layer_elements / ranks * size_of(DType::f32)}, DType::f32)) {}
+        limit(make_limit({ranks, 1, num_layers * layer_elements / ranks * size_of(DType::f32)}, DType::f32)),
+        two_gradients(2, std::vector<float>(layer_elements)) {}
 
-  Row compare(std::string name, const Target& target, const Operation& taken, const Kind& kind = {}) {
+  /// `shared`: a step whose arithmetic reads weights that the ranks share, for plans; null: none.
+  Row compare(std::string name, const Target& target, const Operation& taken, const Kind& kind = {},
+              LibraryStep* shared = nullptr) {
     const bool is_half = kind.storage == DType::bf16;
     LonelyStep& two_buffers = kind.updates ? two_updating : is_half ? two_of_half : two;
     LonelyStep& each = kind.updates ? per_layer_updating : is_half ? per_layer_of_half : per_layer;
     LonelyStep& pure = is_half ? two_of_half : two; // without updates
-    const std::vector<Operation> operations{taken, [&] { two_buffers(); },  [&] { each(); },
-                                            limit, [&] { pure.forward(); }, [&] { pure(); }};
+    const Operation forward = [&] { shared ? shared->compute(no_gradients) : pure.forward(); };
+    const Operation arithmetic = [&] { shared ? shared->compute(two_gradients) : pure(); };
+    const std::vector<Operation> operations{taken, [&] { two_buffers(); }, [&] { each(); }, limit, forward, arithmetic};
     for (const Operation& operation : operations)
       operation(); // touches its memory
     return {std::move(name), target, measure(operations, std::vector<int>(operations.size(), 1), num_rounds)};
@@ -143,7 +148,8 @@ Row measure_library(const char* backend, const std::string& name, const Target& 
   if (!kind.updates) // which change the weights
     check_gradients(taken, bases.per_layer, kind.storage == DType::bf16 ? 0.05f : 1e-5f, name);
   Row row = bases.compare(
-      name + (shares ? ", node" : ", messages"), shares ? target : Target{}, [&] { taken(); }, kind);
+      name + (shares ? ", node" : ", messages"), shares ? target : Target{}, [&] { taken(); }, kind,
+      shares ? &taken : nullptr);
   row.gather_us = gather_us_of(taken);
   if (machine)
     row.foreseen_s = foreseen_step(kind, shares ? plan::Backend::node : plan::Backend::mpi, taken.mesh()->size(),

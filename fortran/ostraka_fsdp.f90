@@ -10,7 +10,7 @@ module ostraka_fsdp
   use ostraka_fsdp_config, only: make_fsdp_config
   use ostraka_mesh, only: mesh_handle, ostraka_mesh_t
   use ostraka_pointers, only: point_to
-  use ostraka_support, only: conclude, from_c_string, parameter_text, to_c_string, type_text
+  use ostraka_support, only: as_int, conclude, from_c_string, given, parameter_text, to_c_string, type_text
   use ostraka_types
   implicit none
   private
@@ -272,15 +272,9 @@ contains
     class(ostraka_fsdp_module_t), intent(in) :: self
     integer(int32), intent(in), optional :: main_dtype, compute_dtype, reduction_dtype
     integer(int32), intent(out), optional :: ierr
-    integer(int32) :: main, compute, reduction
 
-    main = -1
-    compute = -1
-    reduction = -1
-    if (present(main_dtype)) main = main_dtype
-    if (present(compute_dtype)) compute = compute_dtype
-    if (present(reduction_dtype)) reduction = reduction_dtype
-    call conclude('module%set_precision', c_fsdp_module_set_precision(self%handle, main, compute, reduction), ierr)
+    call conclude('module%set_precision', c_fsdp_module_set_precision(self%handle, given(main_dtype, -1_int32), &
+      given(compute_dtype, -1_int32), given(reduction_dtype, -1_int32)), ierr)
   end subroutine
 
   !! Lays out and allocates the module's parameters (zero). Collective over the mesh. OSTRAKA_OUT_OF_MEMORY on all ranks
@@ -371,15 +365,10 @@ contains
     integer(int32), intent(out), optional :: ierr
     integer(int64), allocatable, target :: c_extents(:,:)
     type(c_shape_t), allocatable :: c_shapes(:)
-    integer(int32) :: type, has_gradient
 
-    type = OSTRAKA_F64
-    has_gradient = 1
-    if (present(dtype)) type = dtype
-    if (present(trainable)) has_gradient = merge(1_int32, 0_int32, trainable)
     call to_c_shapes([ostraka_shape(extents)], c_extents, c_shapes)
-    call conclude('module%add_parameter', &
-      c_fsdp_module_add_parameter(self%handle, to_c_string(name), c_shapes(1), type, has_gradient), ierr)
+    call conclude('module%add_parameter', c_fsdp_module_add_parameter(self%handle, to_c_string(name), &
+      c_shapes(1), given(dtype, OSTRAKA_F64), as_int(trainable, 1_int32)), ierr)
   end subroutine
 
   subroutine add_parameter_int32(self, name, extents, dtype, trainable, ierr)

@@ -5,6 +5,7 @@ module ostraka_fsdp_config
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use ostraka_c_fsdp, only: c_fsdp_config_init_versioned
   use ostraka_mesh, only: check_placements
+  use ostraka_support, only: as_int
   use ostraka_types, only: c_fsdp_config_t, OSTRAKA_FSDP_CONFIG_VERSION, OSTRAKA_OK, ostraka_placement_t
   implicit none
   private
@@ -36,13 +37,13 @@ contains
     if (present(recipe)) config%recipe = recipe
     if (present(reduction)) config%reduction = reduction
     if (present(gradient_slots)) config%gradient_slots = gradient_slots
-    if (present(broadcast)) config%broadcast = merge(1_int32, 0_int32, broadcast)
+    config%broadcast = as_int(broadcast, config%broadcast)
     if (present(main_dtype)) config%main_dtype = main_dtype
     if (present(compute_dtype)) config%compute_dtype = compute_dtype
     if (present(reduction_dtype)) config%reduction_dtype = reduction_dtype
     if (present(prefetch)) config%prefetch = prefetch
     if (present(gradient_slot_bytes)) config%gradient_slot_bytes = gradient_slot_bytes
-    if (present(unified_stream)) config%unified_stream = merge(1_int32, 0_int32, unified_stream)
+    config%unified_stream = as_int(unified_stream, config%unified_stream)
     if (present(parameter_placements)) call take(parameter_placements, config%parameter_placements)
     if (present(gradient_placements)) call take(gradient_placements, config%gradient_placements)
     if (present(optimizer_placements)) call take(optimizer_placements, config%optimizer_placements)

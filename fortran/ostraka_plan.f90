@@ -7,11 +7,14 @@ module ostraka_plan
   use ostraka_c_fsdp, only: c_memory_report_init_versioned
   use ostraka_c_plan
   use ostraka_fsdp_config, only: make_fsdp_config
-  use ostraka_support, only: conclude, decimal, from_c_string, to_c_axis, to_c_index, to_c_string, to_c_strings
+  use ostraka_support, only: as_int, conclude, decimal, from_c_string, given, to_c_axis, to_c_index, to_c_string, &
+    to_c_strings
   use ostraka_types
   implicit none
   private
   public :: ostraka_plan_t, ostraka_cheapest_plan
+
+  integer(int64), parameter :: anything = -1  ! bytes that a rank or a node may hold
 
   !! What a context would hold, send and take for a step, asked before anything is allocated. Local, needs neither MPI nor
   !! ostraka_initialize. Units and axes count from 1, ranks and nodes from 0. What is added counts from the next compute
@@ -102,7 +105,7 @@ contains
       if (present(ranks_per_node)) config%ranks_per_node = ranks_per_node
       if (present(micro_batches)) config%micro_batches = micro_batches
       if (present(optimizer)) config%optimizer = optimizer
-      if (present(fuse_with_reduction)) config%fuse_with_reduction = merge(1_int32, 0_int32, fuse_with_reduction)
+      config%fuse_with_reduction = as_int(fuse_with_reduction, config%fuse_with_reduction)
       if (present(rank)) config%rank = rank
       if (present(cache_bytes)) config%cache_bytes = cache_bytes
       if (present(network_latency_s)) config%network_latency_s = network_latency_s
@@ -132,12 +135,10 @@ contains
     integer(int32), intent(out) :: unit
     integer(int32), intent(in), optional :: count, parent
     integer(int32), intent(out), optional :: ierr
-    integer(int32) :: modules, around, status
+    integer(int32) :: around, status
 
-    modules = 1
     around = -1
     unit = -1
-    if (present(count)) modules = count
     status = OSTRAKA_OK
     if (present(parent)) then
       around = to_c_index(parent)
@@ -147,7 +148,7 @@ contains
       call conclude('plan%add_unit', status, ierr, 'expected a parent >= 1, found ' // decimal(int(parent, int64)))
       return
     end if
-    status = c_plan_add_unit(self%handle, to_c_string(name), modules, around, unit)
+    status = c_plan_add_unit(self%handle, to_c_string(name), given(count, 1_int32), around, unit)
     unit = unit + 1
     call conclude('plan%add_unit', status, ierr)
   end subroutine
@@ -162,15 +163,10 @@ contains
     integer(int32), intent(out), optional :: ierr
     integer(int64), allocatable, target :: c_extents(:,:)
     type(c_shape_t), allocatable :: c_shapes(:)
-    integer(int32) :: type, has_gradient
 
-    type = OSTRAKA_F64
-    has_gradient = 1
-    if (present(dtype)) type = dtype
-    if (present(trainable)) has_gradient = merge(1_int32, 0_int32, trainable)
     call to_c_shapes([ostraka_shape(extents)], c_extents, c_shapes)
     call conclude('plan%add_parameter', c_plan_add_parameter(self%handle, to_c_index(unit), to_c_string(name), &
-      c_shapes(1), type, has_gradient), ierr)
+      c_shapes(1), given(dtype, OSTRAKA_F64), as_int(trainable, 1_int32)), ierr)
   end subroutine
 
   subroutine add_parameter_int32(self, unit, name, extents, dtype, trainable, ierr)
@@ -191,16 +187,9 @@ contains
     integer(int32), intent(in) :: unit
     integer(int32), intent(in), optional :: main_dtype, compute_dtype, reduction_dtype
     integer(int32), intent(out), optional :: ierr
-    integer(int32) :: main, compute, reduction
 
-    main = -1
-    compute = -1
-    reduction = -1
-    if (present(main_dtype)) main = main_dtype
-    if (present(compute_dtype)) compute = compute_dtype
-    if (present(reduction_dtype)) reduction = reduction_dtype
-    call conclude('plan%set_precision', &
-      c_plan_set_precision(self%handle, to_c_index(unit), main, compute, reduction), ierr)
+    call conclude('plan%set_precision', c_plan_set_precision(self%handle, to_c_index(unit), given(main_dtype, -1_int32), &
+      given(compute_dtype, -1_int32), given(reduction_dtype, -1_int32)), ierr)
   end subroutine
 
   subroutine set_prefetch_int64(self, unit, elements, ierr)
@@ -268,93 +257,7 @@ contains
     call conclude('plan%compute', c_plan_compute(self%handle), ierr)
   end subroutine
 
-  !! What context%memory would say on the rank after a step.
-  subroutine memory(self, report, ierr)
-    class(ostraka_plan_t), intent(in) :: self
-    type(ostraka_memory_report_t), intent(out) :: report
-    integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
-
-    status = c_memory_report_init_versioned(report, int(c_sizeof(report), int64), OSTRAKA_MEMORY_REPORT_VERSION)
-    if (status == OSTRAKA_OK) status = c_plan_memory(self%handle, report)
-    call conclude('plan%memory', status, ierr)
-  end subroutine
-
-  !! What context%node_memory would say there.
-  subroutine node_memory(self, report, ierr)
-    class(ostraka_plan_t), intent(in) :: self
-    type(ostraka_memory_report_t), intent(out) :: report
-    integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
-
-    status = c_memory_report_init_versioned(report, int(c_sizeof(report), int64), OSTRAKA_MEMORY_REPORT_VERSION)
-    if (status == OSTRAKA_OK) status = c_plan_node_memory(self%handle, report)
-    call conclude('plan%node_memory', status, ierr)
-  end subroutine
-
-  !! Bytes of the rank by purpose.
-  subroutine bytes(self, found, ierr)
-    class(ostraka_plan_t), intent(in) :: self
-    type(ostraka_plan_bytes_t), intent(out) :: found
-    integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
-
-    status = c_plan_bytes_init_versioned(found, int(c_sizeof(found), int64), OSTRAKA_PLAN_BYTES_VERSION)
-    if (status == OSTRAKA_OK) status = c_plan_bytes(self%handle, found)
-    call conclude('plan%bytes', status, ierr)
-  end subroutine
-
-  !! Bytes of all ranks on its node by purpose.
-  subroutine node_bytes(self, found, ierr)
-    class(ostraka_plan_t), intent(in) :: self
-    type(ostraka_plan_bytes_t), intent(out) :: found
-    integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
-
-    status = c_plan_bytes_init_versioned(found, int(c_sizeof(found), int64), OSTRAKA_PLAN_BYTES_VERSION)
-    if (status == OSTRAKA_OK) status = c_plan_node_bytes(self%handle, found)
-    call conclude('plan%node_bytes', status, ierr)
-  end subroutine
-
-  !! Collectives and bytes of an axis (from 1) in one step.
-  subroutine traffic(self, axis, found, ierr)
-    class(ostraka_plan_t), intent(in) :: self
-    integer(int32), intent(in) :: axis
-    type(ostraka_plan_traffic_t), intent(out) :: found
-    integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
-
-    status = c_plan_traffic_init_versioned(found, int(c_sizeof(found), int64), OSTRAKA_PLAN_TRAFFIC_VERSION)
-    if (status == OSTRAKA_OK) status = c_plan_traffic(self%handle, to_c_axis(axis), found)
-    call conclude('plan%traffic', status, ierr)
-  end subroutine
-
-  !! What carries an axis (from 1) on the rank: 'self', 'mpi', 'node', 'hierarchical' or 'nccl'.
-  subroutine carrier(self, axis, name, ierr)
-    class(ostraka_plan_t), intent(in) :: self
-    integer(int32), intent(in) :: axis
-    character(:), allocatable, intent(out) :: name
-    integer(int32), intent(out), optional :: ierr
-    type(c_ptr) :: address
-    integer(int32) :: status
-
-    address = c_null_ptr
-    status = c_plan_carrier(self%handle, to_c_axis(axis), address)
-    name = from_c_string(address)
-    call conclude('plan%carrier', status, ierr)
-  end subroutine
-
-  !! Everything else that was found: seconds, elements and padding, the rank that is reported.
-  subroutine summary(self, found, ierr)
-    class(ostraka_plan_t), intent(in) :: self
-    type(ostraka_plan_summary_t), intent(out) :: found
-    integer(int32), intent(out), optional :: ierr
-    integer(int32) :: status
-
-    status = c_plan_summary_init_versioned(found, int(c_sizeof(found), int64), OSTRAKA_PLAN_SUMMARY_VERSION)
-    if (status == OSTRAKA_OK) status = c_plan_summary(self%handle, found)
-    call conclude('plan%summary', status, ierr)
-  end subroutine
+  include 'ostraka_plan_answers.inc'
 
   !! Whether the peaks of rank and node stay within these bytes; absent: any amount.
   subroutine fits(self, answer, rank_bytes, node_bytes, ierr)
@@ -365,7 +268,7 @@ contains
     integer(int32) :: found, status
 
     found = 0
-    status = c_plan_fits(self%handle, limit(rank_bytes), limit(node_bytes), found)
+    status = c_plan_fits(self%handle, given(rank_bytes, anything), given(node_bytes, anything), found)
     answer = found /= 0
     call conclude('plan%fits', status, ierr)
   end subroutine
@@ -399,7 +302,7 @@ contains
 
     index = -1
     handles = plans%handle
-    status = c_plan_cheapest(size(plans, kind=int32), handles, limit(rank_bytes), limit(node_bytes), index)
+    status = c_plan_cheapest(size(plans, kind=int32), handles, given(rank_bytes, anything), given(node_bytes, anything), index)
     index = index + 1
     call conclude('ostraka_cheapest_plan', status, ierr)
   end subroutine
@@ -415,14 +318,6 @@ contains
 
     count = 0
     call conclude('plan%largest', &
-      c_plan_largest(self%handle, to_c_index(unit), limit(rank_bytes), limit(node_bytes), count), ierr)
+      c_plan_largest(self%handle, to_c_index(unit), given(rank_bytes, anything), given(node_bytes, anything), count), ierr)
   end subroutine
-
-  !! -1: any amount.
-  pure integer(int64) function limit(bytes)
-    integer(int64), intent(in), optional :: bytes
-
-    limit = -1
-    if (present(bytes)) limit = bytes
-  end function
 end module

@@ -11,7 +11,12 @@ module ostraka_support
 
   public :: ostraka_error_clear, ostraka_last_error, ostraka_status_meaning, ostraka_status_name
   public :: conclude, from_c_string, to_c_string, to_c_strings, reversed, to_c_index, to_c_axis, from_c_axis
-  public :: as_int, decimal, parameter_text, shape_text, type_text
+  public :: as_int, given, decimal, parameter_text, shape_text, type_text
+
+  !! An optional number, or what it is when it is absent.
+  interface given
+    procedure :: given_int32, given_int64
+  end interface
 
   character(:), allocatable, save :: own_text  ! of the last failure, when this module found it and not the C library
 
@@ -161,6 +166,22 @@ contains
 
     as_int = default
     if (present(option)) as_int = merge(1_int32, 0_int32, option)
+  end function
+
+  pure integer(int32) function given_int32(option, default)
+    integer(int32), intent(in), optional :: option
+    integer(int32), intent(in) :: default
+
+    given_int32 = default
+    if (present(option)) given_int32 = option
+  end function
+
+  pure integer(int64) function given_int64(option, default)
+    integer(int64), intent(in), optional :: option
+    integer(int64), intent(in) :: default
+
+    given_int64 = default
+    if (present(option)) given_int64 = option
   end function
 
   !! '-12'

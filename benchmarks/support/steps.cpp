@@ -118,20 +118,22 @@ void LibraryStep::operator()() {
 }
 
 template <class T>
+const T* LibraryStep::weight(int layer) const {
+  return static_cast<const T*>(modules_[static_cast<std::size_t>(layer)]->parameter("weight", storage_));
+}
+
+template <class T>
 void LibraryStep::pass() {
-  const auto weight = [&](int layer) {
-    return static_cast<const T*>(modules_[static_cast<std::size_t>(layer)]->parameter("weight", storage_));
-  };
   for (int layer = 0; layer < num_layers; ++layer) {
     fsdp::FsdpModule& module = *modules_[static_cast<std::size_t>(layer)];
     module.pre_forward();
-    network_.forward(layer, weight(layer));
+    network_.forward(layer, weight<T>(layer));
     module.post_forward();
   }
   for (int layer = num_layers - 1; layer >= 0; --layer) {
     fsdp::FsdpModule& module = *modules_[static_cast<std::size_t>(layer)];
     module.pre_backward();
-    network_.backward(layer, weight(layer), static_cast<float*>(module.gradient("weight", DType::f32).data));
+    network_.backward(layer, weight<T>(layer), static_cast<float*>(module.gradient("weight", DType::f32).data));
     module.post_backward();
   }
 }
@@ -141,6 +143,25 @@ void LibraryStep::gather_all() {
     module->unshard();
     module->reshard();
   }
+}
+
+void LibraryStep::compute(std::vector<std::vector<float>>& gradients) {
+  for (fsdp::FsdpModule* module : modules_)
+    module->unshard();
+  if (storage_ == DType::bf16)
+    compute_as<bfloat16>(gradients);
+  else
+    compute_as<float>(gradients);
+  for (fsdp::FsdpModule* module : modules_)
+    module->reshard();
+}
+
+template <class T>
+void LibraryStep::compute_as(std::vector<std::vector<float>>& gradients) {
+  for (int layer = 0; layer < num_layers; ++layer)
+    network_.forward(layer, weight<T>(layer));
+  for (int layer = num_layers - 1; layer >= 0 && !gradients.empty(); --layer)
+    network_.backward(layer, weight<T>(layer), gradients[static_cast<std::size_t>(layer) % gradients.size()].data());
 }
 
 buffer::TensorRange LibraryStep::main_gradient(int layer) const {

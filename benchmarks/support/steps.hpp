@@ -72,10 +72,17 @@ public:
   buffer::TensorRange main_gradient(int layer) const;
   /// Makes the weights of all layers readable, one after the other.
   void gather_all();
+  /// The arithmetic alone on weights of node memory, of which the ranks read one copy: forward and, where there are
+  /// `gradients`, which are used in turn, backward.
+  void compute(std::vector<std::vector<float>>& gradients);
 
 private:
   template <class T>
+  const T* weight(int layer) const;
+  template <class T>
   void pass();
+  template <class T>
+  void compute_as(std::vector<std::vector<float>>& gradients);
 
   DType storage_;
   std::shared_ptr<fsdp::FsdpContext> context_;

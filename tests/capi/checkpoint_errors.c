@@ -202,7 +202,6 @@ static void states(ostraka_mesh_t mesh) {
               "two tensors have this name; an optimizer has to be that of the weights");
   CHECK_FAILS(ostraka_save("", net.context, NULL, NULL, NULL), OSTRAKA_INVALID_ARGUMENT,
               "the path of a file, found ''");
-  CHECK_FAILS(ostraka_save("/tmp/", net.context, NULL, NULL, NULL), OSTRAKA_INVALID_ARGUMENT, "found '/tmp/'");
   CHECK_OK(ostraka_save(path, net.context, NULL, NULL, NULL));
   CHECK_FAILS(ostraka_load(path, model.context, NULL, NULL, NULL), OSTRAKA_INVALID_ARGUMENT,
               "not in the file: 'main_weight/model.w'");

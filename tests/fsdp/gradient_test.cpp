@@ -27,11 +27,22 @@ struct Pair {
   }
   double contribute_to(const char* name, double value) {
     const FsdpModule::Gradient gradient = module->gradient(name, compute);
-    for (std::int64_t i = 0; i < layout::numel(module->spec(name).shape); ++i)
-      compute == DType::f64
-          ? contribute(static_cast<double*>(gradient.data) + i, gradient.beta, value)
-          : contribute(static_cast<float*>(gradient.data) + i, gradient.beta, static_cast<float>(value));
+    const std::int64_t count = layout::numel(module->spec(name).shape);
+    if (compute == DType::f64)
+      add(span_of(static_cast<double*>(gradient.data), count), gradient.beta, value);
+    else
+      add(span_of(static_cast<float*>(gradient.data), count), gradient.beta, static_cast<float>(value));
     return gradient.beta;
+  }
+  template <class T>
+  void add(std::span<T> elements, double beta, T value) {
+    on_stream(
+        context->mesh()->device(),
+        [=](auto out) {
+          for (T& element : out)
+            contribute(&element, beta, value);
+        },
+        elements);
   }
   void forward() {
     module->pre_forward();
@@ -53,9 +64,8 @@ struct Pair {
     const DType main = context->named_states().front().main_gradient.dtype();
     for (const char* name : {"a", "b"}) {
       const buffer::TensorRange own = module->main_gradient(name, main);
-      for (std::int64_t i = 0; i < own.count; ++i)
-        EXPECT_NEAR(element(own.data, i, main), *name == 'a' ? expected : 10 * expected, tolerance * std::abs(expected))
-            << name;
+      for (const double found : elements_at(own.data, own.count, main))
+        EXPECT_NEAR(found, *name == 'a' ? expected : 10 * expected, tolerance * std::abs(expected)) << name;
     }
   }
 
@@ -212,8 +222,8 @@ TEST(Gradient, Case18AZeroContributionInOneMicroBatch) { // b has nothing to say
     EXPECT_EQ(pair.context->named_states().front().main_gradient.dtype(), DType::f32);
     for (const auto& [name, expected] : {std::pair{"a", 3.00390625}, std::pair{"b", 5.00390625}}) {
       const buffer::TensorRange own = pair.module->main_gradient(name, DType::f32);
-      for (std::int64_t i = 0; i < own.count; ++i)
-        EXPECT_EQ(element(own.data, i, DType::f32), expected * ranks) << name;
+      for (const double found : elements_at(own.data, own.count, DType::f32))
+        EXPECT_EQ(found, expected * ranks) << name;
     }
   }
 }

@@ -149,9 +149,9 @@ private:
       for (const fsdp::ParameterSpec& spec : group->specs())
         if (spec.trainable) {
           const auto [data, beta] = module.gradient(spec.name, group->gradient_dtype());
-          if (beta == 0)
-            std::memset(data, 0,
-                        static_cast<std::size_t>(layout::numel(spec.shape) * size_of(group->gradient_dtype())));
+          const std::int64_t count = layout::numel(spec.shape);
+          if (beta == 0 && count > 0) // empty ones have no address
+            std::memset(data, 0, static_cast<std::size_t>(count * size_of(group->gradient_dtype())));
         }
   }
 

@@ -81,7 +81,9 @@ ostraka_status_t ostraka_ddp_add_parameter(ostraka_ddp_t ddp, const char* name, 
  * OUT_OF_MEMORY on all ranks when one has too little, and finalize may be called again. */
 ostraka_status_t ostraka_ddp_finalize(ostraka_ddp_t ddp);
 
-/* --- weights: whole, in the same memory until the ddp is destroyed */
+/* --- weights: whole, in the same memory until the ddp is destroyed. On a mesh of GPUs addresses of weights and
+ * gradients are the GPU's, for work on its compute stream (device.h): gradients are written there before
+ * gradient_ready, and what is read comes behind the call that makes it readable. */
 
 /* Writes the whole tensor from `data` (`count` elements of type `dtype` F64, F32 or BF16, C order). Local; all ranks
  * write the same values, or call broadcast_params: the first finish_grad_sync compares them. INVALID_STATE while the

@@ -22,8 +22,7 @@ std::string in_flight;
 // Collective.
 void require_can_start(const std::string& path, const Content& content) {
   comm::together(*impl::group_of(content), [&] {
-    expect(!path.empty() && path.back() != '/', Status::INVALID_ARGUMENT, "save: expected the path of a file, found '",
-           path, "'");
+    expect(!path.empty(), Status::INVALID_ARGUMENT, "save: expected the path of a file, found ''");
     expect(in_flight.empty(), Status::INVALID_STATE, "save '", path, "': the save to '", in_flight,
            "' is in flight; wait for it first");
   });

@@ -24,6 +24,8 @@ std::int64_t setting(const char* variable, std::int64_t otherwise) {
 
 namespace {
 
+constexpr int most_patience = 300; // questions
+
 // Where the program stands: calls inside its own file, innermost first, as addr2line wants them.
 std::string callers() {
   struct Part {
@@ -114,29 +116,28 @@ void Engine::push(Stream* stream, Work work) {
   stream->queue.push_back(std::move(work));
 }
 
-// One stream often goes far ahead of the others, which uniform draws hardly ever show.
-Stream* Engine::choose() {
-  std::vector<Stream*> busy;
+std::vector<Stream*> Engine::busy() const {
+  std::vector<Stream*> found;
   for (const auto* list : {&streams_, &destroyed_})
     for (const auto& stream : *list)
       if (!stream->queue.empty())
-        busy.push_back(stream.get());
-  if (hasty_ != nullptr && std::find(busy.begin(), busy.end(), hasty_) != busy.end())
-    return hasty_;
-  if (held_ != nullptr && busy.size() > 1)
-    std::erase(busy, held_);
-  if (busy.empty())
+        found.push_back(stream.get());
+  return found;
+}
+
+// One stream often goes far ahead of the others, which uniform draws hardly ever show.
+Stream* Engine::choose() {
+  const std::vector<Stream*> all = busy();
+  if (all.empty())
     return nullptr;
-  const bool stays = std::find(busy.begin(), busy.end(), favourite_) != busy.end() && draw(8) != 0;
+  const bool stays = std::find(all.begin(), all.end(), favourite_) != all.end() && draw(8) != 0;
   if (!stays)
-    favourite_ = busy[draw(static_cast<unsigned>(busy.size()))];
+    favourite_ = all[draw(static_cast<unsigned>(all.size()))];
   return favourite_;
 }
 
 bool Engine::step(Stream& stream) {
   const bool is_done = stream.queue.front().step();
-  if (&stream == hasty_) // one piece of work is enough
-    hasty_ = nullptr, held_ = nullptr;
   if (is_done)
     stream.queue.pop_front();
   else if (&stream == favourite_)
@@ -144,8 +145,40 @@ bool Engine::step(Stream& stream) {
   return is_done;
 }
 
+// Shortly before the wait that is dropped the device is slow, so that what it should have waited for is still to come.
+bool Engine::is_slow() {
+  constexpr int waits_ahead = 4;
+  const bool is_near = waits < dropped_wait_ && waits + waits_ahead >= dropped_wait_;
+  if (is_near && ++patience_ < most_patience)
+    return true;
+  patience_ = is_near ? 0 : patience_;
+  return false;
+}
+
+// The order that shows best that a wait is missing. Whether there is one to show.
+bool Engine::run_against_dropped() {
+  if (missed_ == nullptr || missed_->is_done)
+    return false;
+  running_ = true;
+  bool goes_on = false;
+  const auto run = [&](Stream& stream) {
+    while (!stream.queue.empty() && step(stream))
+      goes_on = true;
+  };
+  run(*hasty_);
+  for (Stream* const stream : busy())
+    if (stream != hasty_ && stream != missed_->stream)
+      run(*stream);
+  if (goes_on)
+    patience_ = 0;
+  else if (++patience_ >= most_patience && !missed_->stream->queue.empty() && step(*missed_->stream))
+    patience_ = 0;
+  running_ = false;
+  return true;
+}
+
 void Engine::run_some() {
-  if (running_ || is_held)
+  if (running_ || is_held || is_slow() || run_against_dropped())
     return;
   if (idle_ > 0) {
     --idle_;
@@ -180,6 +213,9 @@ void Engine::run_until(const std::function<bool()>& done, const char* what) {
 std::shared_ptr<Point> Engine::record(Stream* stream) {
   auto point = std::make_shared<Point>();
   point->stream = stream;
+  point->stream_number = stream->number;
+  ++stream->before[stream->number];
+  point->before = stream->before;
   push(stream, {"cudaEventRecord", [point] {
                   point->is_done = true;
                   return true;
@@ -188,16 +224,24 @@ std::shared_ptr<Point> Engine::record(Stream* stream) {
 }
 
 void Engine::wait(Stream* stream, const std::shared_ptr<Point>& point) {
+  ++waits;
+  const bool waits_for_nothing = point == nullptr || point->is_done;
+  const bool is_in_order =
+      waits_for_nothing || stream->before[point->stream_number] >= point->before.at(point->stream_number);
   if (reports_places_ && rank_ == 0)
-    std::fprintf(stderr, "double: wait %lld%s at%s\n", static_cast<long long>(waits + 1),
-                 point == nullptr || point->is_done || point->stream == stream ? " for nothing" : "",
+    std::fprintf(stderr, "double: wait %lld%s at%s\n", static_cast<long long>(waits),
+                 waits_for_nothing ? " for nothing"
+                 : is_in_order     ? " that others imply"
+                                   : "",
                  callers().c_str());
-  if (++waits == dropped_wait_ && point != nullptr && point->stream != stream) {
+  if (waits == dropped_wait_ && !is_in_order) {
     hasty_ = stream;
-    held_ = point->stream;
+    missed_ = point;
   }
-  if (waits == dropped_wait_ || point == nullptr)
+  if (waits == dropped_wait_ || waits_for_nothing)
     return;
+  for (const auto& [number, points] : point->before)
+    stream->before[number] = std::max(stream->before[number], points);
   push(stream, {"cudaStreamWaitEvent", [point] { return point->is_done; }});
 }
 

@@ -18,9 +18,14 @@ namespace ostraka::cuda_double {
 
 struct Stream;
 
+/// What has run before, whatever the order of streams: of each stream (by number) so many points.
+using Clock = std::map<int, std::int64_t>;
+
 /// A point in a stream.
 struct Point {
-  const Stream* stream = nullptr;
+  Stream* stream = nullptr;
+  int stream_number = 0; ///< which may be gone
+  Clock before;
   bool is_done = false;
   bool was_polled = false;
   bool is_dropped = false; ///< the host is told too early
@@ -39,6 +44,7 @@ struct Work {
 struct Stream {
   int number = 0;
   std::deque<Work> queue;
+  Clock before; ///< what is queued next
   /// Why nothing may be queued now; empty: it may.
   std::function<std::string()> is_closed;
 };
@@ -104,6 +110,9 @@ private:
   Engine();
   bool step(Stream& stream);
   Stream* choose();
+  std::vector<Stream*> busy() const;
+  bool is_slow();
+  bool run_against_dropped();
   void open_memory(bool open);
 
   int rank_ = 0;
@@ -114,9 +123,11 @@ private:
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Stream>> destroyed_; ///< whose work goes on
   Stream* favourite_ = nullptr;
-  // After a wait was dropped: who did not wait goes first, and the one that he should have waited for is held back.
+  // Once a wait is dropped: who did not wait, and for what. He runs whenever he can, and the stream that he should have
+  // waited for only when nothing else goes on.
   Stream* hasty_ = nullptr;
-  const Stream* held_ = nullptr;
+  std::shared_ptr<Point> missed_;
+  int patience_ = 0;  ///< questions since something went on
   unsigned idle_ = 0; ///< so many questions find the device asleep, while hosts go ahead
   bool running_ = false;
   std::string misuse_;

@@ -3,11 +3,14 @@
 """Drops every wait of a stream for an event in turn and runs a program: one that nothing notices is either redundant or not
 tested. Prints a table of waits by the place in the code that asks for them.
 
-usage: waits.py [--sample N] [--seeds 1,2,...] [--launcher "mpiexec -n 2"] [--allowed FILE] -- PROGRAM [ARGUMENTS]
+usage: waits.py [--sample N] [--seeds 1,2,...] [--launcher "mpiexec -n 2"] [--allowed FILE] [--places] -- PROGRAM [ARGUMENTS]
 
-Waits are numbered in the order in which a rank asks for them; OSTRAKA_DOUBLE_DROP_WAIT=n drops the n-th of every rank.
+Waits are numbered in the order in which a rank asks for them; OSTRAKA_DOUBLE_DROP_WAIT=n drops the n-th of every rank,
+and then runs streams in the order that shows it best. The double knows which waits change no order, since an event is
+done, of the same stream, or before another one that the stream has waited for: those are counted, not dropped.
 --sample N: N waits of each place only, spread over the run. A wait counts as found when the program fails with one of the
-seeds. Exit status 1: a wait outside of FILE (a place and why its waits are redundant, one a line) that nothing notices.
+seeds. --places: a place is done with the first of its waits that is found. Exit status 1: a wait (--places: a place none
+of whose waits is found) outside of FILE (a place and why its waits are redundant, one a line).
 """
 import argparse
 import collections
@@ -52,6 +55,7 @@ def main():
     parser.add_argument("--seeds", default="1,2")
     parser.add_argument("--launcher", default="")
     parser.add_argument("--allowed")
+    parser.add_argument("--places", action="store_true")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     arguments.launcher = arguments.launcher.split()
@@ -60,7 +64,7 @@ def main():
     if code != 0:
         sys.exit(f"the program fails without a dropped wait:\n{output[-2000:]}")
     stacks = {int(number): offsets.split() for number, offsets in re.findall(r"double: wait (\d+)[a-z ]* at([ 0-9a-fx]*)", output)}
-    idle = {int(number) for number in re.findall(r"double: wait (\d+) for nothing", output)}
+    idle = {int(number): why for number, why in re.findall(r"double: wait (\d+) (for nothing|that others imply)", output)}
     if not stacks:
         sys.exit("the program waits for nothing")
     by_place = collections.defaultdict(list)
@@ -75,22 +79,27 @@ def main():
     print(f"{len(stacks)} waits at {len(by_place)} places, seeds {arguments.seeds}")
     for where, all_numbers in sorted(by_place.items()):
         numbers = [number for number in all_numbers if number not in idle]
-        if len(numbers) < len(all_numbers):
-            print(f"{where}: {len(all_numbers) - len(numbers)} waits for an event of their own stream, or one that is done: redundant")
+        for why, count in sorted(collections.Counter(idle[number] for number in all_numbers if number in idle).items()):
+            print(f"{where}: {count} waits {why}")
         chosen = numbers
         if arguments.sample and len(numbers) > arguments.sample:
             step = len(numbers) / arguments.sample
             chosen = [numbers[int(step * (k + 0.5))] for k in range(arguments.sample)]
         if not numbers:
             continue
-        survivors = [number for number in chosen
-                     if all(run(arguments, OSTRAKA_DOUBLE_DROP_WAIT=str(number), OSTRAKA_DOUBLE_SEED=seed)[0] == 0
-                            for seed in seeds)]
+        survivors, found = [], 0
+        for number in chosen:
+            if all(run(arguments, OSTRAKA_DOUBLE_DROP_WAIT=str(number), OSTRAKA_DOUBLE_SEED=seed)[0] == 0 for seed in seeds):
+                survivors.append(number)
+            else:
+                found += 1
+                if arguments.places:
+                    break
         verdict = "found"
-        if survivors:
+        if survivors and not (arguments.places and found):
             verdict = f"redundant: {allowed[where]}" if where in allowed else "NOT FOUND"
             missed += where not in allowed
-        print(f"{where}: {len(numbers)} waits, {len(chosen)} dropped, {len(chosen) - len(survivors)} found; {verdict}"
+        print(f"{where}: {len(numbers)} waits, {len(survivors) + found} dropped, {found} found; {verdict}"
               + (f" ({', '.join(map(str, survivors))})" if survivors else ""), flush=True)
     sys.exit(1 if missed else 0)
 
