@@ -4,9 +4,7 @@ import re
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-from terminal import shown_on_terminal
-
-from support import MODELS, TOOL, UNITS, ToolTest, bytes_text, digits, outcomes, seconds_text
+from support import MODELS, TOOL, UNITS, ToolTest, bytes_text, digits, outcomes, seconds_text, shown_on_terminal
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = {"weights": ("model_weights",), "main": ("main_weights",), "gradients": ("main_gradients", "addends"),

@@ -11,6 +11,8 @@ import unittest
 
 TOOL = os.environ["OSTRAKA_PLAN_TOOL"]
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))  # of all tools
+from terminal import shown_on_terminal  # noqa: E402, F401
+
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "data/models"
 RECIPES = ["no_shard", "zero_1", "zero_2", "zero_3", "hsdp", "hfsdp", "zero_1_zero_2"]
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]

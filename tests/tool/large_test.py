@@ -9,9 +9,8 @@ import unittest
 
 import h5py
 import numpy as np
-from terminal import shown_on_terminal
 
-from support import TOOL, ToolTest, create, zeros_crc
+from support import TOOL, ToolTest, create, shown_on_terminal, zeros_crc
 
 SIZE = 400 << 20
 MEMORY = 200 << 20

@@ -12,6 +12,8 @@ import numpy as np
 
 TOOL = os.environ["OSTRAKA_CHECKPOINT_TOOL"]
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))  # of all tools
+from terminal import shown_on_terminal  # noqa: E402, F401
+
 STORED = {"f64": "<f8", "f32": "<f4", "bf16": "<u2", "f16": "<f2", "i64": "<i8", "i32": "<i4", "u8": "u1"}
 
 
