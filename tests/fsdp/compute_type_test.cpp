@@ -23,11 +23,7 @@ public:
     context->finalize();
   }
 
-  void expect_weights() const {
-    const void* found = module->parameter("w", compute_);
-    for (int i = 0; i < count; ++i)
-      ASSERT_EQ(element(found, i, compute_), expected[i]) << i;
-  }
+  void expect_weights() const { ASSERT_EQ(elements_at(module->parameter("w", compute_), count, compute_), expected); }
 
   /// A forward and a backward pass; every rank contributes 1/4.
   void pass(DType gradient_type) const {
@@ -36,9 +32,8 @@ public:
     module->post_forward();
     module->pre_backward();
     expect_weights();
-    void* gradient = module->gradient("w", gradient_type).data;
-    for (int i = 0; i < count; ++i)
-      set_element(gradient, i, gradient_type, 0.25);
+    const auto quarters = encode(std::vector<double>(count, 0.25), gradient_type);
+    write_at(module->gradient("w", gradient_type).data, quarters.data(), std::ssize(quarters));
     module->post_backward();
     context->finish_backward();
   }

@@ -247,7 +247,7 @@ TEST(Gradient, Case17TheNextUnshardSeesTheUpdate) { // main 1.0 -> 0.5, bf16 mod
     EXPECT_EQ(whole_parameter(*pair.module, "a"), std::vector<double>(7, 0.5)) << text(recipe);
     EXPECT_EQ(whole_parameter(*pair.module, "b"), std::vector<double>(3, 0.75)) << text(recipe);
     pair.module->pre_forward();
-    EXPECT_EQ(elements(pair.module->parameter("a", DType::f32), 7, DType::f32), std::vector<double>(7, 0.5));
+    EXPECT_EQ(elements_at(pair.module->parameter("a", DType::f32), 7, DType::f32), std::vector<double>(7, 0.5));
     pair.module->post_forward();
     pair.context->finish_backward();
   }
@@ -273,7 +273,7 @@ TEST(Gradient, WeightsGatheredAheadAreGatheredAgainAfterAChange) {
       std::iota(values.begin(), values.end(), 1.0);
       modules[1]->set_parameter("a", values.data(), 11, DType::f64);
       modules[1]->pre_forward();
-      EXPECT_EQ(elements(modules[1]->parameter("a", compute), 11, compute), values) << text(recipe) << name(storage);
+      EXPECT_EQ(elements_at(modules[1]->parameter("a", compute), 11, compute), values) << text(recipe) << name(storage);
       modules[1]->post_forward();
       context->finish_backward();
     }

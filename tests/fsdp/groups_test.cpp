@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules of many kinds of parameters, or of none.
-#include "network.hpp"
+#include "vectors.hpp"
 
 #include <numeric>
 
@@ -45,7 +45,7 @@ struct Mixed {
   }
   void expect_values(double change) {
     for (std::size_t p = 0; p < mixed.size(); ++p)
-      EXPECT_EQ(elements(module->parameter(mixed[p].name, mixed[p].compute()), mixed[p].count(), mixed[p].compute()),
+      EXPECT_EQ(elements_at(module->parameter(mixed[p].name, mixed[p].compute()), mixed[p].count(), mixed[p].compute()),
                 values(p, change))
           << mixed[p].name;
   }
@@ -53,14 +53,23 @@ struct Mixed {
     module->pre_forward();
     module->post_forward();
     module->pre_backward();
+    contribute_all(gradient);
+    module->post_backward();
+    context->finish_backward();
+  }
+  /// `gradient` for every element of the trainable ones.
+  void contribute_all(double gradient) {
     for (const Declared& p : mixed)
       if (p.trainable) {
         const FsdpModule::Gradient g = module->gradient(p.name, p.compute());
-        for (std::int64_t i = 0; i < p.count(); ++i)
-          set_element(g.data, i, p.compute(), g.beta == 0 ? gradient : gradient + element(g.data, i, p.compute()));
+        std::vector<double> sums(p.count());
+        if (g.beta != 0)
+          sums = elements_at(g.data, p.count(), p.compute());
+        for (double& sum : sums)
+          sum += gradient;
+        const auto bytes = encode(sums, p.compute());
+        write_at(g.data, bytes.data(), std::ssize(bytes));
       }
-    module->post_backward();
-    context->finish_backward();
   }
 
   std::shared_ptr<FsdpContext> context;
@@ -119,9 +128,10 @@ TEST(Groups, TrainTogetherAndFrozenOnesStay) {
 
 void expect_zero_padding(const buffer::DBuffer& buffer, const std::string& what) {
   const layout::Range& range = buffer.range();
+  const auto values = elements_at(buffer.data(), range.size(), buffer.dtype());
   for (const layout::Range& gap : buffer.layout()->gaps(range))
     for (std::int64_t i = gap.begin; i < gap.end; ++i)
-      EXPECT_EQ(element(buffer.data(), i - range.begin, buffer.dtype()), 0) << what << ", element " << i;
+      EXPECT_EQ(values[i - range.begin], 0) << what << ", element " << i;
 }
 
 TEST(Groups, PaddingStaysZero) {
@@ -156,12 +166,7 @@ TEST(Groups, FrozenGradientsAreRefused) {
     expect_error(Status::INVALID_STATE, [&] { net.module->gradient("table", DType::f64); }, {"mixed.table", "frozen"});
     expect_error(Status::INVALID_STATE, [&] { net.module->main_gradient("table", DType::f64); },
                  {"mixed.table", "frozen"});
-    for (const Declared& p : mixed)
-      if (p.trainable) {
-        const FsdpModule::Gradient g = net.module->gradient(p.name, p.compute());
-        for (std::int64_t i = 0; i < p.count(); ++i)
-          set_element(g.data, i, p.compute(), 1);
-      }
+    net.contribute_all(1);
     net.module->post_backward();
     net.context->finish_backward();
     optim::make_sgd(net.context->named_states(), {})->step();
@@ -184,11 +189,11 @@ TEST(Groups, AModuleOfFrozenParametersOnly) {
       for (int step = 0; step < 3; ++step) {
         context->zero_grad();
         module.pre_forward();
-        EXPECT_EQ(elements(module.parameter("table", DType::f64), 6, DType::f64), values);
+        EXPECT_EQ(elements_at(module.parameter("table", DType::f64), 6, DType::f64), values);
         module.post_forward();
         if (goes_backward) { // the gradient passes through
           module.pre_backward();
-          EXPECT_EQ(elements(module.parameter("table", DType::f64), 6, DType::f64), values);
+          EXPECT_EQ(elements_at(module.parameter("table", DType::f64), 6, DType::f64), values);
           module.post_backward();
         }
         context->finish_backward();
@@ -224,8 +229,7 @@ TEST(Groups, ParameterlessModulesAndContexts) {
       root.post_forward();
       root.pre_backward(); // a parent's backward encloses its children's
       child.pre_backward();
-      auto* g = static_cast<double*>(child.gradient("a", DType::f64).data);
-      std::fill(g, g + 5, 1.0);
+      write(child, "a", 1);
       child.post_backward();
       root.post_backward();
       context->finish_backward();
@@ -250,11 +254,6 @@ TEST(Groups, NestedModules) {
         modules.back()->build();
       }
       context->finalize();
-      const auto add = [](FsdpModule& module, double value) {
-        const FsdpModule::Gradient g = module.gradient("a", DType::f64);
-        for (int i = 0; i < 6; ++i)
-          contribute(static_cast<double*>(g.data) + i, g.beta, value);
-      };
       for (int step = 0; step < 2; ++step) {
         context->zero_grad();
         modules[0]->pre_forward();
@@ -264,19 +263,17 @@ TEST(Groups, NestedModules) {
         }
         modules[0]->post_forward();
         modules[0]->pre_backward();
-        add(*modules[0], 1);
+        write(*modules[0], "a", 1);
         for (const int child : {2, 1}) {
           modules[child]->pre_backward();
-          add(*modules[child], child * 10);
+          write(*modules[child], "a", child * 10);
           modules[child]->post_backward();
         }
-        add(*modules[0], 2);
+        write(*modules[0], "a", 2);
         modules[0]->post_backward();
         context->finish_backward();
-        for (const auto& [m, expected] : {std::pair{0, 3.0}, std::pair{1, 10.0}, std::pair{2, 20.0}}) {
-          const buffer::TensorRange own = modules[m]->main_gradient("a", DType::f64);
-          EXPECT_EQ(elements(own.data, own.count, DType::f64), std::vector<double>(own.count, expected * ranks));
-        }
+        for (const auto& [m, expected] : {std::pair{0, 3.0}, std::pair{1, 10.0}, std::pair{2, 20.0}})
+          expect_gradient(*modules[m], "a", expected * ranks);
       }
     }
 }

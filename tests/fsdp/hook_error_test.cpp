@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks and accesses at the wrong time: refused by name, without an effect on the step.
-#include "network.hpp"
+#include "vectors.hpp"
 
 #include <functional>
 
@@ -86,8 +86,7 @@ TEST(HookErrors, EveryHookInEveryWrongPhase) {
       t.module(m).pre_backward();
       expect_refused(t, m == 0 ? Phase::backward : Phase::resting);
       for (const char* name : {"weight", "bias"})
-        std::fill_n(static_cast<double*>(t.module(m).gradient(name, DType::f64).data),
-                    layout::numel(t.module(m).spec(name).shape), 0.0);
+        write(t.module(m), name, 0);
       t.module(m).post_backward();
     }
     expect_refused(t, Phase::resting);
@@ -204,8 +203,7 @@ TEST(HookErrors, AMissingGradientIsReportedOnAllRanks) {
           t.module(m).pre_backward();
           for (const char* name : {"weight", "bias"})
             if (m != 0 || *name != 'b' || (failing != -1 && failing != rank))
-              std::fill_n(static_cast<double*>(t.module(m).gradient(name, DType::f64).data),
-                          layout::numel(t.module(m).spec(name).shape), 1.0);
+              write(t.module(m), name, 1);
           t.module(m).post_backward();
         }
         EXPECT_EQ(t.context().has_failed_step(), failing == -1 || failing == rank);
@@ -244,8 +242,7 @@ TEST(HookErrors, MoreForwardThanBackwardPasses) {
     t.module(0).post_forward();
     t.module(0).pre_backward();
     for (const char* name : {"weight", "bias"})
-      std::fill_n(static_cast<double*>(t.module(0).gradient(name, DType::f64).data),
-                  layout::numel(t.module(0).spec(name).shape), 1.0);
+      write(t.module(0), name, 1);
     t.module(0).post_backward();
     expect_error(Status::INVALID_STATE, [&] { t.context().finish_backward(); }, {"layer0", "2 times", "1 times"});
     t.expect_usable("more forward than backward passes");
@@ -261,7 +258,7 @@ TEST(HookErrors, UnshardKeepsWeightsOverHooks) {
     expect_error(Status::INVALID_STATE, [&] { t.optimizer().step(); }, {"layer0", "unshard"});
     t.backward_all();
     EXPECT_EQ(t.module(0).parameter("weight", DType::f64), weight);
-    EXPECT_EQ(*static_cast<const double*>(weight), t.plain_weights()[0][0]);
+    EXPECT_EQ(elements_at(weight, 1, DType::f64)[0], t.plain_weights()[0][0]);
     expect_error(Status::INVALID_STATE, [&] { t.optimizer().step(); }, {"layer0", "unshard"});
     t.module(0).reshard();
     expect_error(Status::INVALID_STATE, [&] { t.module(0).reshard(); }, {"layer0"});

@@ -20,8 +20,8 @@ void evaluate(Training<T>& t, double tolerance = 1e-12) {
   for (int m = 0; m < t.num_modules(); ++m) {
     t.module(m).pre_forward();
     for (const char* name : {"weight", "bias"})
-      expect_close(elements(t.module(m).parameter(name, t.compute_dtype()), layout::numel(t.module(m).spec(name).shape),
-                            t.compute_dtype()),
+      expect_close(elements_at(t.module(m).parameter(name, t.compute_dtype()),
+                               layout::numel(t.module(m).spec(name).shape), t.compute_dtype()),
                    t.plain_weights()[2 * m + (*name == 'b')], tolerance, name);
     t.module(m).post_forward();
   }

@@ -28,9 +28,8 @@ struct Family {
                    : std::vector<FsdpModule*>{&left, &right, &inner};
   }
   void expect_weights(FsdpModule& module) {
-    const auto* w = static_cast<const double*>(module.parameter("w", DType::f64));
-    EXPECT_EQ(std::vector<double>(w, w + size_of_parameter(module, "w")),
-              constant(size_of_parameter(module, "w"), module.id() + 1));
+    const std::int64_t size = size_of_parameter(module, "w");
+    EXPECT_EQ(elements_at(module.parameter("w", DType::f64), size, DType::f64), constant(size, module.id() + 1));
   }
 
   /// Broken off before hook `stop`; returns whether all ran. A container's hooks may be left out.
